@@ -66,12 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from e2e.cpu_harness import compile_module
 
     from gpubuild.engine.backends.cpu import compile as cpu
-    from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
+    from gpubuild.engine.backends.cpu.passes import FISSION
     from gpubuild.engine.ir import llvm
 
     passes, code = Clock(), Clock()
     cpu.PASSES = tuple(
-        replace(one, run=passes.counted(one.run)) if one in FISSION_PASSES else one for one in cpu.PASSES
+        replace(one, run=passes.counted(one.run)) if one in FISSION else one for one in cpu.PASSES
     )
     code.watch(llvm, "optimize", "emit_both")
     lines = [

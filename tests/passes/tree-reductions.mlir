@@ -218,9 +218,32 @@ gpu.module @k {
     memref.store %b, %a[%t] : memref<?xf32>
     gpu.return
   }
+  gpu.func @prints(%a: memref<?xf32>) workgroup(%s : memref<64xf32, #gpu.address_space<workgroup>>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c6 = arith.constant 6 : index
+    %c32 = arith.constant 32 : index
+    %two = arith.constant 2 : index
+    %t = gpu.thread_id x
+    scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
+      %in = arith.cmpi ult, %t, %n : index
+      scf.if %in {
+        gpu.printf "%d\n", %n : index
+        %o = arith.addi %n, %t : index
+        %high = memref.load %s[%o] : memref<64xf32, #gpu.address_space<workgroup>>
+        %low = memref.load %s[%t] : memref<64xf32, #gpu.address_space<workgroup>>
+        %z = arith.addf %low, %high : f32
+        memref.store %z, %s[%t] : memref<64xf32, #gpu.address_space<workgroup>>
+      }
+      gpu.barrier
+      %next = arith.divui %n, %two : index
+      scf.yield %next : index
+    }
+    gpu.return
+  }
 }
 
-// The last rounds are the first work-item's, in registers; what each round leaves for good is stored.
+// The first work-item runs the last iterations in registers, and stores the elements that stay.
 // CHECK-LABEL: gpu.func @tree.workgroup
 // CHECK: arith.cmpi uge, %block_dim_x
 // CHECK: scf.if
@@ -238,6 +261,6 @@ gpu.module @k {
 // CHECK: } else {
 // CHECK: scf.for
 
-// Memory that is too small for all rounds, or not the workgroup's; other conditions, places, steps; more to do.
+// Memory that is too small, or not of the workgroup; other conditions, indices, steps; more operations.
 // CHECK-LABEL: gpu.func @small.workgroup
 // CHECK-NOT: vector.load

@@ -27,9 +27,10 @@ gpu.module @k {
 }
 
 // CHECK: gpu.func @copy
-// CHECK-SAME: gpubuild.alias_versions = {block = array<i64>, count = 13 : i64
-// CHECK-SAME: first = 0 : i64, {{.*}} written = false
-// CHECK-SAME: first = 5 : i64, offset = array<i64: 4>, sizes = array<i64: 16, -9223372036854775808>,{{.*}} written = true
+// CHECK-SAME: gpubuild.alias_versions = "{'count': 13,
+// CHECK-SAME: 'first': 0, {{.*}}'written': False
+// CHECK-SAME: 'first': 5, {{.*}}'written': True, {{.*}}'offset': 4, 'sizes': (16, None), 'strides': (None, 1)
+// CHECK-SAME: 'block': None}"
 // CHECK: gpu.func @fill({{.*}}) kernel {
-// CHECK: gpu.func @tile{{.*}}gpubuild.alias_versions = {block = array<i64: 32, 8, 1>
+// CHECK: gpu.func @tile{{.*}}gpubuild.alias_versions = {{.*}}'block': (32, 8, 1)}"
 // CHECK: gpu.func @unknown({{.*}}) kernel {

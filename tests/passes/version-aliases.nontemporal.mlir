@@ -76,20 +76,20 @@ gpu.module @k {
   }
 }
 
-// CHECK: gpu.func @fills{{.*}}filled = true, first = 5
+// CHECK: gpu.func @fills{{.*}}'first': 5, 'element_bytes': 4, 'written': True, 'filled': True
 // CHECK: gpu.func @loads_it(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @gaps(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @shifted(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @backwards(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @same_place(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @sums_first(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @exchanges(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True
 // CHECK: gpu.func @atomic(
-// CHECK-NOT: filled = true
+// CHECK-NOT: 'filled': True

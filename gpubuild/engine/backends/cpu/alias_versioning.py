@@ -1,29 +1,29 @@
-"""Alias versions: which kernels are worth compiling for arguments that do not overlap, and the test for that.
+"""Find kernels worth compiling for arguments that do not overlap, and write the test for that.
 
-Kernels may be launched with arguments that share memory, but hardly ever are. LLVM, which must expect it,
-would ask in front of each vectorised loop, each time; so it is asked once per launch and thread, for whole
-memrefs, and the kernel compiled twice: with ``noalias`` arguments for the usual case, and without. A kernel
-whose work-items fill a tile of workgroup memory, each the element with its number, is also compiled for
-workgroups of just that shape: then loops over work-items are vectors, and tiles stay in registers.
+Arguments may share memory, but rarely do. Without this LLVM would test for it before each vectorised loop.
+Instead each launch and thread tests once, for whole memrefs, and the kernel is compiled twice: with
+``noalias`` arguments for the usual case, and without. A kernel whose work-items fill a tile of workgroup
+memory is also compiled for workgroups of the tile's shape: then loops over work-items become vectors, and
+tiles stay in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import is_id
-from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
+from gpubuild.engine.backends.cpu.fission.uniformity import is_id, nested
 from gpubuild.engine.backends.cpu.image_layout import MAX_BLOCK
 from gpubuild.engine.backends.cpu.kernel_facts import MemrefParameter, Parameters
 from gpubuild.engine.backends.cpu.nontemporal import PIECE_BYTES, WHOLE, filled, streams
-from gpubuild.engine.backends.cpu.state import ALIAS_VERSIONS, CpuLowering, kernel_module
-from gpubuild.engine.ir.query import VIEWS, element_bytes
+from gpubuild.engine.backends.cpu.state import ALIAS_VERSIONS, CpuLowering, gpu_kernels
+from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes
 
 _LOADS = frozenset({"memref.load", "vector.load", "vector.transfer_read", "vector.maskedload"})
 _HARMLESS = VIEWS | {"memref.dim"}
-# With these, an access may lie outside the memref it started from; foreign code may do anything.
+# With these, an access may lie outside the memref; foreign code may access any memory.
 _UNBOUNDED = frozenset(
     {
         "memref.reinterpret_cast",
@@ -37,12 +37,11 @@ _FOREIGN = frozenset({"llvm", "nvvm", "nvgpu", "rocdl", "amdgpu", "ptr"})
 
 
 def version_aliases(module: ir.Module, _: CpuLowering) -> None:
-    """Mark the kernels that gain from arguments known not to overlap with what is known of their memrefs."""
-    for op in operations(kernel_module(module).regions[0].blocks[0]):
-        if op.name == "gpu.func" and "gpu.kernel" in op.attributes:
-            parameters = _parameters(op)
-            if parameters is not None:
-                op.attributes[ALIAS_VERSIONS] = parameters.attribute()
+    """Describe the parameters of kernels that gain from a version for arguments that do not overlap."""
+    for kernel in gpu_kernels(module):
+        parameters = _parameters(kernel)
+        if parameters is not None:
+            kernel.attributes[ALIAS_VERSIONS] = parameters.attribute()
 
 
 def _parameters(kernel: ir.Operation) -> Parameters | None:
@@ -72,22 +71,19 @@ def _parameters(kernel: ir.Operation) -> Parameters | None:
             return None
         try:
             strides, offset = kind.get_strides_and_offset()
-        except ValueError:  # an affine map that is no such layout
+        except ValueError:  # the layout is another affine map
             return None
         dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
+        dense = size in WHOLE and bool(strides) and strides[-1] == 1
+        sizes = (None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank))
         memrefs.append(
             MemrefParameter(
                 first=count,
                 element_bytes=size,
                 written=written[argument],
-                filled=size in WHOLE
-                and bool(strides)
-                and strides[-1] == 1
-                and filled(kernel, reached[argument]),
+                filled=dense and filled(kernel, reached[argument]),
                 offset=None if offset == dynamic else offset,
-                sizes=tuple(
-                    None if kind.is_dynamic_dim(i) else kind.get_dim_size(i) for i in range(kind.rank)
-                ),
+                sizes=tuple(sizes),
                 strides=tuple(None if stride == dynamic else stride for stride in strides),
             )
         )
@@ -110,7 +106,7 @@ def _reached(value: ir.Value) -> set[ir.Operation]:
 
 
 def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
-    """Whether one argument is stored to, and another used, in the same block: a loop of LLVM's, likely."""
+    """Return whether a block stores to one argument and uses another, so that LLVM may vectorise it."""
     stored: dict[ir.Block, set[ir.Value]] = {}
     used: dict[ir.Block, set[ir.Value]] = {}
     for argument, users in reached.items():
@@ -122,23 +118,24 @@ def _meet_in_a_block(reached: dict[ir.Value, set[ir.Operation]]) -> bool:
 
 
 def _fills_tile(inside: Sequence[ir.Operation]) -> bool:
-    """Whether something is stored to workgroup memory: in unrolled loops LLVM loses sight of what that is."""
-    return any(
-        op.name == "memref.store" and "workgroup" in str(ir.MemRefType(op.operands[1].type).memory_space)
-        for op in inside
-    )
+    """Return whether the kernel stores to workgroup memory, which LLVM does not know in unrolled loops."""
+    return any(op.name == "memref.store" and _in_workgroup(op) for op in inside)
+
+
+def _in_workgroup(store: ir.Operation) -> bool:
+    return "workgroup" in str(ir.MemRefType(store.operands[1].type).memory_space)
 
 
 def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
     """Return the shape of a tile of workgroup memory that is stored to at [y, x] of the work-item.
 
-    Of a tile that has several rows for each work-item, stored to at [..., x], it is the width alone.
+    It is the width alone for a tile with several rows for each work-item, stored to at [..., x].
     """
     for op in inside:
         if op.name != "memref.store" or len(op.operands) != 4 or not _is_thread(op.operands[3], "x"):
             continue
         kind = ir.MemRefType(op.operands[1].type)
-        if "workgroup" not in str(kind.memory_space) or not kind.has_static_shape:
+        if not _in_workgroup(op) or not kind.has_static_shape:
             continue
         height, width = kind.shape
         width -= width == height + 1  # an unused column spreads the rows over banks
@@ -150,58 +147,52 @@ def _likely_block(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None
 
 
 def _likely_row(inside: Sequence[ir.Operation]) -> tuple[int, int, int] | None:
-    """Return the length of workgroup memory of one dimension that is stored to at the work-item's x."""
+    """Return the shape of a row of workgroup memory that is stored to at the work-item's x."""
     for op in inside:
         if op.name == "memref.store" and len(op.operands) == 3 and _is_thread(op.operands[2], "x"):
             kind = ir.MemRefType(op.operands[1].type)
-            if "workgroup" in str(kind.memory_space) and kind.has_static_shape and kind.shape[0] <= MAX_BLOCK:
+            if _in_workgroup(op) and kind.has_static_shape and kind.shape[0] <= MAX_BLOCK:
                 return kind.shape[0], 1, 1
     return None
 
 
 def _is_thread(value: ir.Value, axis: str) -> bool:
-    if isinstance(value.owner, ir.Block):
-        return False
-    op = value.owner.operation
-    return op.name == "gpu.thread_id" and is_id(op, axis)
+    op = defining_op(value)
+    return op is not None and op.name == "gpu.thread_id" and is_id(op, axis)
 
 
 def test_of(parameters: Parameters, *, yes: str, no: str) -> str:
-    """LLVM IR that branches to ``yes`` if no memref overlaps one that is written, and the workgroup fits.
+    """Return LLVM IR that branches to ``yes`` if no memref overlaps a written one, and the workgroup fits.
 
     It reads ``%arg<number>`` and ``%n<axis>``, the size of the workgroup.
     """
-    lines: list[str] = []
-    for number, memref in enumerate(parameters.memrefs):
-        lines += _range(number, memref)
+    lines = [line for number, memref in enumerate(parameters.memrefs) for line in _range(number, memref)]
     tests = []
-    for a, left in enumerate(parameters.memrefs):
-        for b, right in list(enumerate(parameters.memrefs))[a + 1 :]:
-            if left.written or right.written:
-                name = f"%apart.{a}.{b}"
-                lines += [
-                    f"{name}.below = icmp ule i64 %m{a}.end, %m{b}.start",
-                    f"{name}.above = icmp ule i64 %m{b}.end, %m{a}.start",
-                    f"{name} = or i1 {name}.below, {name}.above",
-                ]
-                tests.append(name)
+    for (a, left), (b, right) in combinations(enumerate(parameters.memrefs), 2):
+        if left.written or right.written:
+            name = f"%apart.{a}.{b}"
+            lines += [
+                f"{name}.below = icmp ule i64 %m{a}.end, %m{b}.start",
+                f"{name}.above = icmp ule i64 %m{b}.end, %m{a}.start",
+                f"{name} = or i1 {name}.below, {name}.above",
+            ]
+            tests.append(name)
     for axis, extent in zip("xyz", parameters.block or (), strict=False):
-        if not extent:
-            continue
-        lines.append(f"%fits.{axis} = icmp eq i32 %n{axis}, {extent}")
-        tests.append(f"%fits.{axis}")
+        if extent:
+            lines.append(f"%fits.{axis} = icmp eq i32 %n{axis}, {extent}")
+            tests.append(f"%fits.{axis}")
     last = "true"
     for number, name in enumerate(tests):
         lines.append(f"%all.{number} = and i1 {last}, {name}")
         last = f"%all.{number}"
-    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
-    return "".join(f"  {line}\n" for line in lines)
+    return _text([*lines, f"br i1 {last}, label %{yes}, label %{no}"])
 
 
 def test_of_size(parameters: Parameters, *, yes: str, no: str) -> str:
-    """LLVM IR that branches to ``yes`` if what is filled exceeds ``%cache`` bytes, and rows start at pieces.
+    """Return LLVM IR that branches to ``yes`` if filled memrefs exceed ``%cache`` bytes and are aligned.
 
-    It goes on from :func:`test_of`, and reads ``%nx``, the width of a workgroup.
+    Their rows must start at a multiple of the size of a non-temporal store. The text follows that of
+    :func:`test_of`, and reads ``%nx``, the width of a workgroup.
     """
     lines = ["%width = zext i32 %nx to i64"]
     last = "true"
@@ -214,20 +205,23 @@ def test_of_size(parameters: Parameters, *, yes: str, no: str) -> str:
             f"{name}.large = icmp sgt i64 {name}.extent, %cache",
             f"{name}.large.all = and i1 {last}, {name}.large",
         ]
-        places = f"{name}.base"
+        bits = f"{name}.base"
         for i, value in enumerate([*_steps(memref), "%width"]):
             lines += [
                 f"{name}.step.{i} = mul i64 {value}, {memref.element_bytes}",
-                f"{name}.places.{i} = or i64 {places}, {name}.step.{i}",
+                f"{name}.places.{i} = or i64 {bits}, {name}.step.{i}",
             ]
-            places = f"{name}.places.{i}"
+            bits = f"{name}.places.{i}"
         lines += [
-            f"{name}.rest = and i64 {places}, {PIECE_BYTES - 1}",
+            f"{name}.rest = and i64 {bits}, {PIECE_BYTES - 1}",
             f"{name}.whole = icmp eq i64 {name}.rest, 0",
             f"{name}.direct = and i1 {name}.large.all, {name}.whole",
         ]
         last = f"{name}.direct"
-    lines.append(f"br i1 {last}, label %{yes}, label %{no}")
+    return _text([*lines, f"br i1 {last}, label %{yes}, label %{no}"])
+
+
+def _text(lines: Sequence[str]) -> str:
     return "".join(f"  {line}\n" for line in lines)
 
 
@@ -241,7 +235,7 @@ def _steps(memref: MemrefParameter) -> list[str]:
 
 
 def facts_of_large(parameters: Parameters, width: str) -> str:
-    """LLVM IR that tells LLVM what :func:`test_of_size` has found out. ``width`` is a workgroup's, an i32."""
+    """Return LLVM IR with assumptions that :func:`test_of_size` has tested; ``width`` is an i32."""
     lines = []
     for number, memref in enumerate(parameters.filled):
         base = f"%arg{memref.first + 1}"
@@ -254,11 +248,11 @@ def facts_of_large(parameters: Parameters, width: str) -> str:
                 f"{name} = icmp eq {kind} {name}.rest, 0",
                 f"call void @llvm.assume(i1 {name})",
             ]
-    return "".join(f"  {line}\n" for line in lines)
+    return _text(lines)
 
 
 def _range(number: int, memref: MemrefParameter) -> list[str]:
-    """``%m<number>.start`` and ``.end``: the addresses of the first byte and of that behind the last."""
+    """Compute ``%m<number>.start`` and ``.end``: the addresses of the first byte and behind the last."""
     rank = len(memref.sizes)
     at = memref.first + 3
     start = str(memref.offset) if memref.offset is not None else f"%arg{memref.first + 2}"

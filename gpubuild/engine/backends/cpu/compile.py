@@ -1,4 +1,4 @@
-"""Compile: one gpu.module for CPUs: NVVM route, rewriting, LLVM IR, object, shared object."""
+"""Compile one gpu.module for CPUs: passes, LLVM IR, object file, shared object."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
 from gpubuild.toolchain.run import run_tool
 
-_FENCE = "llvm.x86.sse.sfence"  # elsewhere the runtime's own synchronisation orders all stores
-_OBJECT_FILE = "module.o"  # fixed names: no path of this machine gets into what lld writes
+_FENCE = "llvm.x86.sse.sfence"  # on other CPUs the runtime's synchronisation orders all stores
+_OBJECT_FILE = "module.o"  # a fixed name, as lld writes it into its output
 
 
 @dataclass(slots=True, kw_only=True)
 class CpuBuild:
-    """One compile under way: every stage reads what earlier ones left here."""
+    """The state of one compile, which each stage reads and extends."""
 
     params: CompileParams
     io: StepIO
@@ -43,17 +43,12 @@ class CpuBuild:
     lowering: CpuLowering | None = None
     module: binding.ModuleRef = None
     machine: binding.TargetMachine = None
-    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see llvm_text.mark_stores
+    filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
 
     @property
     def externals(self) -> tuple[External, ...]:
         """Variables whose data LLVM does not see."""
         return self.lowering.externals if self.lowering else ()
-
-    @property
-    def resources(self) -> StepResources:
-        """The data of variables that LLVM does not see."""
-        return StepResources.of(self.io)
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -73,26 +68,26 @@ def run(params: CompileParams, io: StepIO) -> None:
 
 
 def check_target(build: CpuBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about; find the host's chip for ``native``."""
-    params = build.params
-    CPU.check(params.target.chip, params.target.features, params.target.triple)
-    chip, features = params.target.chip, params.target.features
+    """Refuse names that LLVM would only warn about; find the host's chip for ``native``."""
+    target = build.params.target
+    CPU.check(target.chip, target.features, target.triple)
+    chip, features = target.chip, target.features
     if chip == NATIVE:
         chip, own = llvm.host_cpu()
         features = f"{own},{features}" if features else own
-    build.machine = llvm.target_machine(params.target.triple, chip, features, params.target.opt_level)
+    build.machine = llvm.target_machine(target.triple, chip, features, target.opt_level)
 
 
 def lower(build: CpuBuild) -> None:
-    """Stage: MLIR to LLVM IR text. A failure is repeated on the located text, for its places."""
+    """Lower MLIR to LLVM IR text; after an error again with locations, for its message."""
     io = build.io
     try:
-        build.llvm_text, build.lowering = lower_text(io.text("module"), build.params, build.resources)
+        build.llvm_text, build.lowering = lower_text(io.text("module"), build.params, StepResources.of(io))
     except StepError as plain:
         if not io.has("located"):
             raise
         try:
-            lower_text(io.text("located"), build.params, build.resources)
+            lower_text(io.text("located"), build.params, StepResources.of(io))
         except StepError as located:
             raise contexts.with_target(located, build.params.target.name) from plain
         raise
@@ -101,9 +96,9 @@ def lower(build: CpuBuild) -> None:
 def lower_text(
     text: str, params: CompileParams, resources: StepResources = NO_RESOURCES
 ) -> tuple[str, CpuLowering]:
-    """Lower a module that holds one gpu.module; return LLVM IR and what is known of its kernels.
+    """Lower a module that contains one gpu.module; return LLVM IR and the facts about its kernels.
 
-    The kernels take their work-item as last argument. Raises ``StepError``.
+    The kernels have their work-item as last parameter. Raises ``StepError``.
     """
     if params.target.passes and params.target.sanitize:
         raise StepError(
@@ -139,15 +134,15 @@ def _own_passes(pipeline: str, resources: StepResources) -> Pass[CpuLowering]:
 
 
 def link_image(build: CpuBuild) -> None:
-    """Stage: entries and the image table; from here on only the image is visible outside."""
+    """Add the entries and the image table; from here on only the image is visible outside."""
     module = llvm.parse_assembly(build.llvm_text, llvm.new_context(), name="translated LLVM IR")
     llvm.set_target(module, build.machine)
     resource_objects.declare(module, build.externals)
-    kernels = []
+    kernels, target = [], build.params.target
     for facts in build.lowering.kernels if build.lowering else ():
         parameters = tuple(str(a.type) for a in module.get_function(facts.name).arguments)[:-1]
         versions = facts.alias_versions
-        if versions is not None and (versions.count != len(parameters) or build.params.target.opt_level < 2):
+        if versions is not None and (versions.count != len(parameters) or target.opt_level < 2):
             versions = None
         coalesced = facts.coalesced and facts.context_bytes == 0
         kernels.append(
@@ -157,9 +152,9 @@ def link_image(build: CpuBuild) -> None:
         build.params.module,
         kernels,
         build.lowering.sites if build.lowering else (),
-        debug=build.params.target.debug,
-        flags=image_layout.check_flags(build.params.target.sanitize),
-        fence=_FENCE if build.params.target.triple.startswith("x86_64") else "",
+        debug=target.debug,
+        flags=image_layout.check_flags(target.sanitize),
+        fence=_FENCE if target.triple.startswith("x86_64") else "",
     )
     build.filling = large_entries(kernels)
     llvm.link_text(module, text, "kernel entries")
@@ -171,7 +166,7 @@ def link_image(build: CpuBuild) -> None:
 
 
 def link_libraries(build: CpuBuild) -> None:
-    """Stage: the user's libraries, our mathematics, then libdevice itself for what is left."""
+    """Link the user's libraries, then our mathematics, then libdevice for the remaining functions."""
     module, io = build.module, build.io
     libraries = user_libraries(io)
     if libraries:
@@ -191,7 +186,7 @@ def link_libraries(build: CpuBuild) -> None:
 
 
 def _refuse_undefined(build: CpuBuild) -> None:
-    """Raise ``StepError`` for what neither the module nor the C library defines."""
+    """Raise ``StepError`` for symbols that neither the module nor the C library defines."""
     names = llvm.undefined_symbols(build.module, globals_too=True)
     provided = libdevice_calls.PROVIDED | {item.stand_in for item in build.externals}
     missing = [n for n in names if n not in provided]
@@ -206,7 +201,7 @@ def _refuse_undefined(build: CpuBuild) -> None:
 
 
 def optimize(build: CpuBuild) -> None:
-    """Stage: LLVM's pipeline; writes output ``llvm``."""
+    """Run LLVM's pipeline; write output ``llvm``."""
     llvm.optimize(build.module, build.machine, build.params.target.opt_level)
     build.module = mark_stores(build.module, build.filling)
     step_io.discover(str(build.module).encode(), build.io)
@@ -215,64 +210,50 @@ def optimize(build: CpuBuild) -> None:
 
 
 def emit(build: CpuBuild) -> None:
-    """Stage: assembly for people, a relocatable object for the linker."""
+    """Write assembly for people, and a relocatable object for the linker."""
     sections = resource_objects.define(build.module, build.externals, linkage="internal")
     assembly, code = llvm.emit_both(build.module, build.machine)
     build.io.write("asm", assembly)
-    resource_objects.write_object(build.io.scratch / _OBJECT_FILE, code, sections, build.resources)
+    resources = StepResources.of(build.io)
+    resource_objects.write_object(build.io.scratch / _OBJECT_FILE, code, sections, resources)
 
 
 def emit_relocatable(build: CpuBuild) -> None:
-    """Stage: the same for clang-linker-wrapper, which links the images of all modules into one."""
+    """Write an object for clang-linker-wrapper, which links the images of all modules into one."""
     module = build.module.clone()
     chip, name = build.params.target.chip, build.params.module
     module.get_global_variable(image_layout.IMAGE_SYMBOL).name = f"{image_layout.IMAGE_SYMBOL}.{name}"
     llvm.link_text(module, chip_mark(chip), "chip mark")
     sections = resource_objects.define(module, build.externals, linkage="internal")
     code = llvm.emit_object(module, build.machine)
-    resource_objects.write_object(build.io.out_path("device"), code, sections, build.resources)
+    resources = StepResources.of(build.io)
+    resource_objects.write_object(build.io.out_path("device"), code, sections, resources)
 
 
 def link(build: CpuBuild) -> None:
-    """Stage: ld.lld makes the shared object, which finds the C library's symbols when it is loaded."""
+    """Link the shared object; the C library's symbols are found when it is loaded."""
     io = build.io
-    command = [
-        *io.tool("ld.lld"),
-        "--threads=1",  # other steps run beside this one, and to start threads takes a fifth of its time
-        "-shared",
-        "--build-id=none",
-        "--gc-sections",
-        "--hash-style=gnu",
-        "-z",
-        "relro",
-        "-z",
-        "now",
-        "-z",
-        "noexecstack",
-        _OBJECT_FILE,
-        "-o",
-        io.tool_out("object"),
-    ]
+    # One thread: other steps run at the same time, and starting threads takes a fifth of the link's time.
+    options = (
+        "--threads=1 -shared --build-id=none --gc-sections --hash-style=gnu -z relro -z now -z noexecstack"
+    )
+    command = [*io.tool("ld.lld"), *options.split(), _OBJECT_FILE, "-o", io.tool_out("object")]
     done = run_tool(command, cwd=io.scratch)
     done.check(f"linking @{build.params.module} for {build.params.target.chip}")
 
 
 def write_info(build: CpuBuild) -> None:
-    """Stage: tier and workgroup memory of each kernel."""
-    build.io.write(
-        "info",
-        info_json(
-            [
-                KernelInfo(
-                    name=k.name,
-                    shared_bytes=k.shared_bytes,
-                    tier=k.tier.tier.label,
-                    tier_reason=k.tier.reason or None,
-                )
-                for k in (build.lowering.kernels if build.lowering else ())
-            ]
-        ),
-    )
+    """Write the tier and the workgroup memory of each kernel."""
+    infos = [
+        KernelInfo(
+            name=kernel.name,
+            shared_bytes=kernel.shared_bytes,
+            tier=kernel.tier.tier.label,
+            tier_reason=kernel.tier.reason or None,
+        )
+        for kernel in (build.lowering.kernels if build.lowering else ())
+    ]
+    build.io.write("info", info_json(infos))
 
 
 Stage = tuple[str, Callable[[CpuBuild], None]]

@@ -1,4 +1,4 @@
-"""Image: entry functions of kernels and the table that a CPU object exports, as LLVM IR text."""
+"""Write entry functions of kernels and the table that a CPU object exports, as LLVM IR text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts, Parameters, T
 from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
 
 _AXES = "xyz"
-# Bytes; vectors, complex numbers and integers of other widths are as large as LLVM makes them.
+# Bytes; LLVM computes the sizes of other types.
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8,
           "ptr": 8}  # fmt: skip
 _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
@@ -18,12 +18,12 @@ _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel and the LLVM types of its own parameters, without the work-item."""
+    """A kernel and the LLVM types of its parameters, without the work-item."""
 
     facts: KernelFacts
     parameters: tuple[str, ...]
-    alias_versions: Parameters | None = None  # where it pays to know that arguments do not overlap
-    coalesced: bool = False  # whether workgroups side by side run as one: see workgroup_coalescing
+    alias_versions: Parameters | None = None  # if it has a version for arguments that do not overlap
+    coalesced: bool = False  # workgroups side by side run as one: see workgroup_coalescing
 
 
 def image_text(
@@ -37,8 +37,8 @@ def image_text(
 ) -> str:
     """Return LLVM IR that declares the kernels and defines their entries and the image.
 
-    ``flags`` are set for each kernel besides its own. ``fence`` is the intrinsic that non-temporal stores
-    need behind them, if they need one.
+    ``flags`` are set for each kernel besides its own. ``fence`` is the intrinsic that must follow
+    non-temporal stores, or empty.
     """
     text = _Text(debug=debug)
     for number, kernel in enumerate(kernels):
@@ -50,13 +50,12 @@ def image_text(
         if kernel.facts.tier.tier is not Tier.FIBERS:
             name = f"@gpubuild.run.{number}"
             text.add(_run_entry(f"{name}.any", kernel, text))
-            if kernel.alias_versions is not None:
-                text.add(_run_entry(f"{name}.apart", kernel, text, apart=kernel.alias_versions))
-                if kernel.alias_versions.filled:
-                    text.add(
-                        _run_entry(f"{name}.large", kernel, text, apart=kernel.alias_versions, fence=fence)
-                    )
-            text.add(_choice(name, kernel, kernel.alias_versions or Parameters(count=0, memrefs=()), text))
+            versions = kernel.alias_versions
+            if versions is not None:
+                text.add(_run_entry(f"{name}.apart", kernel, text, apart=versions))
+                if versions.filled:
+                    text.add(_run_entry(f"{name}.large", kernel, text, apart=versions, fence=fence))
+            text.add(_choice(name, kernel, versions or Parameters(count=0, memrefs=()), text))
     records = ", ".join(_record(number, kernel, text, flags) for number, kernel in enumerate(kernels))
     if fence:
         text.add(f"declare void @{fence}()")
@@ -73,20 +72,18 @@ def image_text(
 
 
 def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
-    """Entries for results larger than caches: their names, and those of the pointers to what they fill."""
+    """Return the entries for results larger than caches, each with the pointers to the memory it fills."""
     return {
-        f"gpubuild.run.{number}.large": frozenset(
-            f"arg{memref.first + 1}" for memref in kernel.alias_versions.filled
-        )
+        f"gpubuild.run.{number}.large": frozenset(f"arg{memref.first + 1}" for memref in versions.filled)
         for number, kernel in enumerate(kernels)
-        if kernel.alias_versions is not None
-        and kernel.alias_versions.filled
+        if (versions := kernel.alias_versions) is not None
+        and versions.filled
         and kernel.facts.tier.tier is not Tier.FIBERS
     }
 
 
 def chip_mark(chip: str) -> str:
-    """LLVM IR of a text by which the runtime finds out what chip an image is for that others linked."""
+    """Return LLVM IR of a string from which the runtime reads the chip of an image that others linked."""
     text = f"{image_layout.CHIP_MARK}{chip}"
     return (
         f'@gpubuild.chip = internal constant [{len(text) + 1} x i8] c"{escaped(text)}\\00"\n'
@@ -103,12 +100,12 @@ def quoted(name: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the inside of an LLVM IR string: everything but plain characters as ``\\xx``."""
+    """Return the content of an LLVM IR string: special characters as ``\\xx``."""
     return "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in text.encode())
 
 
 class _Text:
-    """Collects definitions; strings and debug scopes are numbered as they come."""
+    """Collects definitions, and numbers strings and debug scopes."""
 
     def __init__(self, *, debug: bool) -> None:
         self._parts: list[str] = []
@@ -127,7 +124,7 @@ class _Text:
         return name
 
     def scope(self, name: str) -> tuple[str, str]:
-        """(suffix of a function, suffix of a call in it): without, inlining would drop lines."""
+        """Return suffixes of a function and of a call in it, without which inlining would drop lines."""
         if not self._debug:
             return "", ""
         number = 10 + 2 * len(self._scopes)
@@ -156,22 +153,22 @@ class _Text:
 
 
 def _parameters(kernel: Kernel, params: str) -> tuple[str, str]:
-    """Code that loads the parameters from ``void **params``, and the list of arguments."""
-    lines, arguments = [], []
-    for i, kind in enumerate(kernel.parameters):
-        lines.append(f"  %slot{i} = getelementptr ptr, ptr {params}, i64 {i}")
-        lines.append(f"  %at{i} = load ptr, ptr %slot{i}")
-        lines.append(f"  %arg{i} = load {kind}, ptr %at{i}")
-        arguments.append(f"{kind} %arg{i}")
-    return "".join(line + "\n" for line in lines), ", ".join([*arguments, "ptr %item"])
+    """Return code that loads the parameters from ``void **params``, and the list of arguments."""
+    loads = "".join(
+        f"  %slot{i} = getelementptr ptr, ptr {params}, i64 {i}\n"
+        f"  %at{i} = load ptr, ptr %slot{i}\n"
+        f"  %arg{i} = load {kind}, ptr %at{i}\n"
+        for i, kind in enumerate(kernel.parameters)
+    )
+    return loads, ", ".join([*_own_parameters(kernel), "ptr %item"])
 
 
 def _item_entry(number: int, kernel: Kernel, text: _Text) -> str:
     loads, arguments = _parameters(kernel, "%params")
-    scope, place = text.scope(f"gpubuild item {kernel.facts.name}")
+    scope, location = text.scope(f"gpubuild item {kernel.facts.name}")
     return (
         f"define internal void @gpubuild.item.{number}(ptr %params, ptr %item){scope} {{\n{loads}"
-        f"  call void @{quoted(kernel.facts.name)}({arguments}){place}\n  ret void\n}}"
+        f"  call void @{quoted(kernel.facts.name)}({arguments}){location}\n  ret void\n}}"
     )
 
 
@@ -194,31 +191,30 @@ _RUN_FACTS = f"ptr noalias %launch, i64 %first, i64 %last, {_OWN} %shared, {_OWN
 
 
 def _own_parameters(kernel: Kernel, separate: Collection[int] = ()) -> list[str]:
-    """The parameters of a kernel, with types; those in ``separate`` share no memory with what is written."""
+    """Return the parameters of a kernel, with types; those in ``separate`` are ``noalias``."""
     return [
         f"{kind}{' noalias' if i in separate else ''} %arg{i}" for i, kind in enumerate(kernel.parameters)
     ]
 
 
 def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
-    """Return a function that runs the entry for arguments that do not overlap, or else the one for any.
+    """Return a function that calls the entry for arguments that do not overlap, or else the one for any.
 
-    The first gets the kernel's own parameters, as what is known of a function's parameters holds all
-    through its loops. So does the other one where memory is all that counts: LLVM does not ask then whether
-    an argument could point into memory of the workgroup, and keeps that in registers. (Matrix products with
-    rows of a multiple of 4 KiB were slower by that: more loads at a time fight for the same set of a cache.)
+    The first one gets the arguments as parameters, whose attributes hold in all its loops. The other one does
+    for streaming kernels, so that LLVM keeps memory of the workgroup in registers: an argument cannot point
+    there. (Matrix products with rows of a multiple of 4 KiB became slower by more loads of one cache set.)
     """
-    scope, place = text.scope(f"gpubuild choice {kernel.facts.name}")
+    scope, location = text.scope(f"gpubuild choice {kernel.facts.name}")
     loads, _ = _parameters(kernel, "%params")
     params = _load("ptr", image_layout.LAUNCH_PARAMS, "params")
     for i, axis in enumerate(_AXES if memrefs.block else _AXES[:1] if memrefs.filled else ""):
         params += _load("i32", image_layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}")
-    ways = ["apart", "any"]
+    versions = ["apart", "any"]
     if not memrefs.memrefs:
-        test, ways = "  br label %any\n", ["any"]
+        test, versions = "  br label %any\n", ["any"]
     elif memrefs.filled:
         params += _load("i64", image_layout.LAUNCH_CACHE_BYTES, "cache")
-        ways.append("large")
+        versions.append("large")
         test = alias_versioning.test_of(memrefs, yes="size", no="any") + "size:\n"
         test += alias_versioning.test_of_size(memrefs, yes="large", no="apart")
     else:
@@ -226,7 +222,8 @@ def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
     known = ", ".join([_RUN_PARAMETERS, *_own_parameters(kernel)])
     arguments = {} if kernel.facts.streams else {"any": _RUN_PARAMETERS}
     calls = "".join(
-        f"{way}:\n  call void {name}.{way}({arguments.get(way, known)}){place}\n  ret void\n" for way in ways
+        f"{one}:\n  call void {name}.{one}({arguments.get(one, known)}){location}\n  ret void\n"
+        for one in versions
     )
     return f"define internal void {name}({_RUN_PARAMETERS}){scope} {{\n{params}{loads}{test}{calls}}}"
 
@@ -234,12 +231,12 @@ def _choice(name: str, kernel: Kernel, memrefs: Parameters, text: _Text) -> str:
 def _run_entry(
     name: str, kernel: Kernel, text: _Text, *, apart: Parameters | None = None, fence: str | None = None
 ) -> str:
-    """Return a function that loops over workgroups. The work-item is a local that LLVM dissolves.
+    """Return a function that loops over workgroups. The work-item is a variable that LLVM removes.
 
-    Memrefs in ``apart`` do not overlap any that is written. With a ``fence``, if only an empty one, those
-    that are filled start at a piece, as all their rows and those of a workgroup do.
+    Memrefs in ``apart`` do not overlap any that is written. With a ``fence``, even an empty one, filled
+    memrefs, their rows and those of a workgroup start at a multiple of the size of a non-temporal store.
     """
-    scope, place = text.scope(f"gpubuild run {kernel.facts.name}")
+    scope, location = text.scope(f"gpubuild run {kernel.facts.name}")
     loads, arguments = _parameters(kernel, "%params")
     parameters = [_RUN_FACTS]
     if apart or kernel.facts.streams:
@@ -252,7 +249,7 @@ def _run_entry(
     for i, axis in enumerate(_AXES):
         required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
         if required and not (kernel.coalesced and axis == "x"):
-            # The runtime refuses any other size, and constants let LLVM unroll and strength-reduce.
+            # The runtime refuses other sizes, and constants let LLVM unroll and strength-reduce.
             extents[axis] = str(required)
         else:
             head += _load("i32", image_layout.LAUNCH_BLOCK_DIM + 4 * i, f"n{axis}", bounded=True)
@@ -266,29 +263,28 @@ def _run_entry(
         head += _store("i32", f"%g{axis}", image_layout.ITEM_GRID_DIM + 4 * i, f"g{axis}")
         head += _store("i32", f"%c{axis}", image_layout.ITEM_CLUSTER_DIM + 4 * i, f"c{axis}")
     head += _load("i32", image_layout.LAUNCH_DYNAMIC_BYTES, "bytes")
-    head += _load("ptr", image_layout.LAUNCH_PARAMS, "params") + _load(
-        "ptr", image_layout.LAUNCH_KERNEL, "kernel"
-    )
+    head += _load("ptr", image_layout.LAUNCH_PARAMS, "params")
+    head += _load("ptr", image_layout.LAUNCH_KERNEL, "kernel")
     head += _store("i32", "%bytes", image_layout.ITEM_DYNAMIC_BYTES, "bytes")
     head += _store("ptr", "%kernel", image_layout.ITEM_KERNEL, "kernel")
     head += _store("ptr", "%shared", image_layout.ITEM_SHARED, "shared")
     head += _store("ptr", "%dynamic", image_layout.ITEM_DYNAMIC, "dynamic")
     head += _store("ptr", "%slots", image_layout.ITEM_CONTEXTS, "slots")
-    facts = (
-        alias_versioning.facts_of_large(apart, narrow or extents["x"]) if apart and fence is not None else ""
-    )
+    facts = ""
+    if apart and fence is not None:
+        facts = alias_versioning.facts_of_large(apart, narrow or extents["x"])
     joined = "  %bx = trunc i64 %bx64 to i32\n"
     if narrow:
-        joined = workgroup_coalescing.groups_text(narrow) + _store(
-            "i32", "%wide", image_layout.ITEM_BLOCK_DIM, "nx"
-        )
+        joined = workgroup_coalescing.groups_text(narrow)
+        joined += _store("i32", "%wide", image_layout.ITEM_BLOCK_DIM, "nx")
     blocks = "".join(
         _store("i32", f"%b{a}", image_layout.ITEM_BLOCK_ID + 4 * i, f"b{a}") for i, a in enumerate(_AXES)
     )
-    call = f"call void @{quoted(_function(kernel))}({arguments}) alwaysinline{place}"
-    width = _STREAMS if kernel.facts.streams else ""
+    callee = kernel.facts.workgroup or kernel.facts.name
+    call = f"call void @{quoted(callee)}({arguments}) alwaysinline{location}"
+    attributes = _STREAMS if kernel.facts.streams else ""
     work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
-    return f"""define internal void {name}({", ".join(parameters)}) noinline{width}{scope} {{
+    return f"""define internal void {name}({", ".join(parameters)}) noinline{attributes}{scope} {{
 entry:
 {head}{loads}{facts}  %gx64 = zext i32 %gx to i64
   %gy64 = zext i32 %gy to i64
@@ -310,7 +306,7 @@ block.end:
   %more = icmp ult i64 %b.next, %last
   br i1 %more, label %block, label %exit
 exit:
-{f"  call void @{fence}(){place}" if fence else ""}
+{f"  call void @{fence}(){location}" if fence else ""}
   ret void
 }}"""
 
@@ -348,10 +344,6 @@ z.end:
   br i1 %z.more, label %z, label %z.done
 z.done:
 """
-
-
-def _function(kernel: Kernel) -> str:
-    return kernel.facts.workgroup or kernel.facts.name
 
 
 def _record(number: int, kernel: Kernel, text: _Text, flags: int) -> str:

@@ -1,8 +1,9 @@
-"""Layout: offsets and numbers of runtime/cpu/cpu_image.h, which a test compares with this file."""
+"""Offsets and numbers of runtime/cpu/cpu_image.h; a test compares the two files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 
 from gpubuild.targets.target import Sanitize
 
@@ -53,27 +54,31 @@ SERVICE_CHECK_MEET = 9
 SERVICE_DIVERGED = 10
 SERVICE_CHECK_WAIT = 11
 
-# enum gb_cpu_lane_op
-SHUFFLE_UP = 0
-SHUFFLE_DOWN = 1
-SHUFFLE_XOR = 2
-SHUFFLE_INDEX = 3
-VOTE_ALL = 4
-VOTE_ANY = 5
-VOTE_UNIFORM = 6
-VOTE_BALLOT = 7
-MATCH_ANY = 8
-MATCH_ALL = 9
-LANE_SYNC = 10
-ELECT = 11
-REDUCE_ADD = 12
-REDUCE_AND = 13
-REDUCE_OR = 14
-REDUCE_XOR = 15
-REDUCE_MIN = 16
-REDUCE_MAX = 17
-REDUCE_UMIN = 18
-REDUCE_UMAX = 19
+
+class LaneOp(IntEnum):
+    """Values are those of ``enum gb_cpu_lane_op``."""
+
+    SHUFFLE_UP = 0
+    SHUFFLE_DOWN = 1
+    SHUFFLE_XOR = 2
+    SHUFFLE_INDEX = 3
+    VOTE_ALL = 4
+    VOTE_ANY = 5
+    VOTE_UNIFORM = 6
+    VOTE_BALLOT = 7
+    MATCH_ANY = 8
+    MATCH_ALL = 9
+    LANE_SYNC = 10
+    ELECT = 11
+    REDUCE_ADD = 12
+    REDUCE_AND = 13
+    REDUCE_OR = 14
+    REDUCE_XOR = 15
+    REDUCE_MIN = 16
+    REDUCE_MAX = 17
+    REDUCE_UMIN = 18
+    REDUCE_UMAX = 19
+
 
 # Flags of a kernel
 KERNEL_CLUSTER_BARRIER = 1
@@ -81,7 +86,7 @@ KERNEL_CHECK_BOUNDS = 2
 KERNEL_CHECK_RACE = 4
 KERNEL_CHECK_BARRIER = 8
 KERNEL_CHECK_UNINITIALIZED = 16
-KERNEL_STACK_SHIFT = 8  # above them, in units of
+KERNEL_STACK_SHIFT = 8  # position of the stack's size above the flags, in units of
 STACK_UNIT = 1 << 16  # bytes
 
 # enum gb_check_mode
@@ -92,12 +97,12 @@ CHECK_UNKNOWN = 3
 CHECK_NO_RACE = 4
 CHECK_INITIALIZED = 8
 
-# Called by fissioned code with x, y, z and the linear id, before code that looks at its work-item
+# Called by fissioned code with x, y, z and the linear id, before code that reads its work-item's record
 PLACE_ITEM = "gpubuild.place_item"
-# Called by fissioned code with a byte for each work-item, where not all or none of them go on to wait
+# Called by fissioned code with a byte for each work-item, where only some of them reach a barrier
 DIVERGED = "gpubuild.diverged"
 
-# What checked code calls (engine.backends.cpu.sanitizer.instrument)
+# Called by checked code (engine.backends.cpu.sanitizer.instrument)
 CHECK_BOUNDS = "gpubuild.check_bounds"
 CHECK_VIEW = "gpubuild.check_view"
 CHECK_ACCESS = "gpubuild.check_access"

@@ -1,15 +1,15 @@
 """Facts about kernels that their image records: the tier of each, its memory, its memref parameters.
 
-The tier is the way in which the work-items of a workgroup are run. ``LOOP`` runs them one after the other
-in a loop nest that LLVM can vectorise, which is right as long as none waits for another. ``FISSION`` has
-cut a kernel at its barriers into several such nests (``fission/``). ``FIBERS`` gives each work-item a stack
-of its own, for what cannot be cut.
+The tier decides how the work-items of a workgroup run. ``LOOP`` runs them one after the other in a loop nest
+that LLVM can vectorise, for kernels without barriers. ``FISSION`` has cut a kernel at its barriers into
+several such nests (``fission/``). ``FIBERS`` gives each work-item a stack, for kernels that cannot be cut.
 """
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 
 from mlir import ir
@@ -30,9 +30,9 @@ class Tier(IntEnum):
 
 @dataclass(slots=True, kw_only=True)
 class FunctionFacts:
-    """What decides a function's tier: the first operation that waits, and the functions it calls.
+    """Facts that decide a function's tier: the first operation that waits, and the callees.
 
-    ``stack_bytes`` is the size of its private arrays; ``None`` where that is known at run time only.
+    ``stack_bytes`` is the size of its private arrays; ``None`` where it is known at run time only.
     """
 
     name: str
@@ -44,7 +44,7 @@ class FunctionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierChoice:
-    """A kernel's tier and why no simpler one will do; the reason is empty for ``LOOP``."""
+    """A kernel's tier and the reason why it is not ``LOOP``."""
 
     tier: Tier
     reason: str = ""
@@ -56,9 +56,9 @@ def choose_tiers(
     fissioned: Collection[str] = (),
     refused: Mapping[str, str] | None = None,
 ) -> dict[str, TierChoice]:
-    """Return the tier of every function: not ``LOOP`` when it or anything it can reach waits.
+    """Return the tier of every function: not ``LOOP`` when it or a function that it reaches waits.
 
-    ``fissioned`` names those that have a function for a workgroup, ``refused`` says why others have not.
+    ``fissioned`` functions have a function for a workgroup; ``refused`` has the reasons why others do not.
     """
     by_name = {f.name: f for f in facts}
     chosen: dict[str, TierChoice] = {}
@@ -83,7 +83,7 @@ def choose_tiers(
 
 
 def reachable(name: str, by_name: Mapping[str, FunctionFacts]) -> list[FunctionFacts]:
-    """Return ``name`` and all it calls, directly or not, nearest first."""
+    """Return ``name`` and all functions that it calls, directly or not, nearest first."""
     order = [name]
     for current in order:
         order.extend(c for c in by_name[current].calls if c in by_name and c not in order)
@@ -92,15 +92,15 @@ def reachable(name: str, by_name: Mapping[str, FunctionFacts]) -> list[FunctionF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemrefParameter:
-    """A memref that takes LLVM's parameters from ``first`` on; ``None`` stands for what they hold.
+    """A memref whose descriptor is LLVM's parameters from ``first`` on.
 
-    Sizes, strides and the offset count elements.
+    Sizes, strides and the offset count elements; ``None`` where only the parameters have them.
     """
 
     first: int
     element_bytes: int
     written: bool
-    filled: bool  # row by row, by a kernel that does little else; its rows have no gaps between elements
+    filled: bool  # row by row, without gaps in a row, by a kernel that does little else
     offset: int | None
     sizes: tuple[int | None, ...]
     strides: tuple[int | None, ...]
@@ -108,9 +108,9 @@ class MemrefParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """All parameters of a kernel: how many there are in LLVM IR, and which are memrefs.
+    """All parameters of a kernel: their number in LLVM IR, and the memrefs among them.
 
-    ``block`` is the likely size of a workgroup, 0 where it is not worth knowing.
+    ``block`` is the likely size of a workgroup; 0: any.
     """
 
     count: int
@@ -119,64 +119,24 @@ class Parameters:
 
     @property
     def filled(self) -> tuple[MemrefParameter, ...]:
-        """What the kernel does little but fill; see nontemporal."""
+        """The memrefs that the kernel fills; see nontemporal."""
         return tuple(memref for memref in self.memrefs if memref.filled)
 
     def attribute(self) -> ir.Attribute:
-        """Return an attribute that holds all of it."""
-        memrefs = ", ".join(
-            f"{{first = {m.first}, element_bytes = {m.element_bytes}, written = {_word(m.written)}, "
-            f"filled = {_word(m.filled)}, offset = {_list([m.offset])}, sizes = {_list(m.sizes)}, "
-            f"strides = {_list(m.strides)}}}"
-            for m in self.memrefs
-        )
-        return ir.Attribute.parse(
-            f"{{count = {self.count}, memrefs = [{memrefs}], block = {_list(self.block or ())}}}"
-        )
+        """Return a string with all facts, which :meth:`of_attribute` reads."""
+        return ir.StringAttr.get(str(asdict(self)))
 
     @classmethod
     def of_attribute(cls, attribute: ir.Attribute) -> Parameters:
-        """Return what :meth:`attribute` made an attribute of."""
-        entries = ir.DictAttr(attribute)
-        block = _numbers(entries["block"])
-        return cls(
-            count=ir.IntegerAttr(entries["count"]).value,
-            memrefs=tuple(_memref(ir.DictAttr(one)) for one in ir.ArrayAttr(entries["memrefs"])),
-            block=(block[0] or 0, block[1] or 0, block[2] or 0) if block else None,
-        )
-
-
-_UNKNOWN = -(1 << 63)  # of sizes, strides and offsets: as upstream has it
-
-
-def _memref(entries: ir.DictAttr) -> MemrefParameter:
-    return MemrefParameter(
-        first=ir.IntegerAttr(entries["first"]).value,
-        element_bytes=ir.IntegerAttr(entries["element_bytes"]).value,
-        written=ir.BoolAttr(entries["written"]).value,
-        filled=ir.BoolAttr(entries["filled"]).value,
-        offset=_numbers(entries["offset"])[0],
-        sizes=_numbers(entries["sizes"]),
-        strides=_numbers(entries["strides"]),
-    )
-
-
-def _word(flag: bool) -> str:
-    return "true" if flag else "false"
-
-
-def _list(numbers: Iterable[int | None]) -> str:
-    text = ", ".join(str(_UNKNOWN if number is None else number) for number in numbers)
-    return f"array<i64: {text}>" if text else "array<i64>"
-
-
-def _numbers(attribute: ir.Attribute) -> tuple[int | None, ...]:
-    return tuple(None if n == _UNKNOWN else n for n in ir.DenseI64ArrayAttr(attribute))
+        """Return the facts in an attribute."""
+        entries = literal_eval(ir.StringAttr(attribute).value)
+        memrefs = tuple(MemrefParameter(**memref) for memref in entries["memrefs"])
+        return cls(count=entries["count"], memrefs=memrefs, block=entries["block"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFacts:
-    """A kernel after lowering. ``required_block`` is (0, 0, 0) when any workgroup size will do."""
+    """A kernel after lowering. ``required_block`` is (0, 0, 0) when it runs with any workgroup size."""
 
     name: str
     tier: TierChoice
@@ -185,7 +145,7 @@ class KernelFacts:
     required_block: tuple[int, int, int]
     max_items: int
     workgroup: str | None  # the function that runs a whole workgroup, in the fission tier
-    streams: bool = False  # whether memory is all that its time depends on
-    stack_units: int = 0  # of image_layout.STACK_UNIT; 0 where any thread's stack will do
-    alias_versions: Parameters | None = None  # where it is worth asking whether arguments overlap
-    coalesced: bool = False  # whether workgroups side by side may run as one
+    streams: bool = False  # its time depends on memory alone
+    stack_units: int = 0  # of image_layout.STACK_UNIT; 0 where any thread's stack suffices
+    alias_versions: Parameters | None = None  # if it has a version for arguments that do not overlap
+    coalesced: bool = False  # workgroups side by side may run as one

@@ -1,12 +1,10 @@
-"""Mathlib: libdevice's functions for CPUs, written as LLVM intrinsics or calls of the C library.
+"""Define libdevice's functions for CPUs: as LLVM intrinsics, or as calls of the C library.
 
-The NVVM route lowers the math dialect to calls of ``__nv_*``. Intrinsics let LLVM vectorise and
-fold; what they do not cover goes to libm, which the runtime has loaded before any image.
+Upstream's conversion lowers the math dialect to calls of ``__nv_*``. LLVM vectorises and folds intrinsics;
+other functions are calls of libm, which the runtime has loaded before any image.
 
-compiler-rt: functions that LLVM's code generator may call, and which the C library does not have.
-
-They stand in LLVM IR files under their own names and are hidden in the image, so that it needs nothing but
-the C library. The linker drops those that are not called.
+Functions that LLVM's code generator may call, and that the C library lacks, are in LLVM IR files. They are
+hidden in the image, so that it needs only the C library; the linker drops those without a call.
 """
 
 from __future__ import annotations
@@ -51,37 +49,22 @@ _INTEGERS = {  # name → (intrinsic, type, operands, last operand)
     "llmax": ("smax", "i64", 2, ""), "llmin": ("smin", "i64", 2, ""),
     "ullmax": ("umax", "i64", 2, ""), "ullmin": ("umin", "i64", 2, ""),
 }  # fmt: skip
-_COUNTS = {
-    "clz": ("ctlz", "i32"),
-    "clzll": ("ctlz", "i64"),
-    "popc": ("ctpop", "i32"),
-    "popcll": ("ctpop", "i64"),
-}
+_COUNTS = {  # name → (intrinsic, type)
+    "clz": ("ctlz", "i32"), "clzll": ("ctlz", "i64"), "popc": ("ctpop", "i32"), "popcll": ("ctpop", "i64"),
+}  # fmt: skip
 
-# Symbols that an image may leave to the C library.
+# Symbols of the C library that an image may use.
 PROVIDED = frozenset(
-    {n + suffix for n in (*_LIBM, *(k for k in _INTRINSICS)) for suffix in ("", "f")}
+    {name + suffix for name in (*_LIBM, *_INTRINSICS) for suffix in ("", "f")}
+    | {name + suffix for name in ("fmin", "fmax", "sincos", "ldexp", "roundeven") for suffix in ("", "f")}
     | {"malloc", "free", "memcpy", "memmove", "memset", "memcmp", "calloc", "realloc", "abort"}
-    | {
-        "fmaf",
-        "fminf",
-        "fmaxf",
-        "fmin",
-        "fmax",
-        "sincos",
-        "sincosf",
-        "ldexp",
-        "ldexpf",
-        "roundeven",
-        "roundevenf",
-    }
 )
 
 
 def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool = False) -> str:
-    """Return LLVM IR that defines those of ``names`` (``__nv_*``) that are known; the rest is left out.
+    """Return LLVM IR that defines the known ones of ``names`` (``__nv_*``).
 
-    ``fused`` says that the CPU has instructions for a fused multiply-add.
+    With ``fused`` the CPU has instructions for a fused multiply-add.
     """
     declarations: dict[str, None] = {}
     definitions = []
@@ -98,19 +81,18 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
 
 
 def _kept(text: str) -> str:
-    """Keeps functions that LLVM's vectoriser may call, and nothing before it."""
+    """Return a list that keeps the functions that only LLVM's vectoriser calls."""
     names = re.findall(rf"^define internal .*?(@{re.escape(range_reduction.PREFIX)}[\w.]+)\(", text, re.M)
-    pointers = ", ".join(f"ptr {name}" for name in names)
-    line = (
-        f'@llvm.compiler.used = appending global [{len(names)} x ptr] [{pointers}], section "llvm.metadata"\n'
-    )
-    return line if names else ""
+    if not names:
+        return ""
+    kept = f"[{len(names)} x ptr] [{', '.join(f'ptr {name}' for name in names)}]"
+    return f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"\n'
 
 
 def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool) -> str:
     flags = "afn arcp contract nsz reassoc " if fast_math else ""
     if name.startswith("fast_") and name.removeprefix("fast_") in _FAST:
-        return _float_function(f"fast_{name.removeprefix('fast_')}", declarations, "afn ", fused=fused)
+        return _float_function(name, declarations, "afn ", fused=fused)
     if name in _TESTS:
         return _test(name, declarations)
     if name in _INTEGERS:
@@ -160,18 +142,16 @@ def _forward(name: str, callee: str, kind: str, count: int, declarations: dict[s
 
 
 def _integer_power(name: str, kind: str, declarations: dict[str, None], flags: str) -> str:
-    """In double precision, which holds every i32 exponent exactly."""
+    """Return a power in double precision, in which every i32 exponent is exact."""
     declarations["declare double @llvm.pow.f64(double, double)"] = None
-    base = "%0" if kind == "double" else "%w"
-    lines = [] if kind == "double" else ["  %w = fpext float %0 to double"]
-    lines += [
-        "  %e = sitofp i32 %1 to double",
-        f"  %p = call {flags}double @llvm.pow.f64(double {base}, double %e)",
-    ]
-    lines += (
-        ["  ret double %p"] if kind == "double" else ["  %r = fptrunc double %p to float", "  ret float %r"]
-    )
-    return _function(kind, name, f"{kind} %0, i32 %1", "\n".join(lines) + "\n")
+    power = f"  %p = call {flags}double @llvm.pow.f64(double {{}}, double %e)\n"
+    body = "  %e = sitofp i32 %1 to double\n"
+    if kind == "double":
+        body += power.format("%0") + "  ret double %p\n"
+    else:
+        body = "  %w = fpext float %0 to double\n" + body + power.format("%w")
+        body += "  %r = fptrunc double %p to float\n  ret float %r\n"
+    return _function(kind, name, f"{kind} %0, i32 %1", body)
 
 
 def _sincos(
@@ -197,7 +177,7 @@ def _test(name: str, declarations: dict[str, None]) -> str:
     if infinity:
         declarations[f"declare {kind} @llvm.fabs.{mangled}({kind})"] = None
         lines.append(f"  %a = call {kind} @llvm.fabs.{mangled}({kind} %0)")
-        value, other = "%a", "0x7FF0000000000000"  # float constants are written as doubles, too
+        value, other = "%a", "0x7FF0000000000000"  # the format of doubles, for float constants as well
     lines += [f"  %c = fcmp {predicate} {kind} {value}, {other}", "  %r = zext i1 %c to i32", "  ret i32 %r"]
     return _function("i32", name, f"{kind} %0", "\n".join(lines) + "\n")
 
@@ -216,7 +196,7 @@ def _function(result: str, name: str, parameters: str, body: str) -> str:
 
 
 def needs_half_helpers(text: str) -> bool:
-    """Return whether LLVM IR uses 16-bit floats, for which plain x86-64 calls compiler-rt's functions."""
+    """Return whether LLVM IR uses 16-bit floats; basic x86-64 converts them by calls of compiler-rt."""
     return re.search(r"\b(?:half|bfloat)\b", text) is not None
 
 
@@ -227,15 +207,15 @@ _WIDE_USE = re.compile(
 
 
 def link_half_conversions(module: binding.ModuleRef, triple: str) -> None:
-    """Link conversions of 16-bit floats into ``module`` if it uses such. AArch64 has instructions."""
+    """Link conversions of 16-bit floats into ``module`` if it uses them. AArch64 has instructions."""
     if triple.startswith("x86_64") and needs_half_helpers(str(module)):
         _link(module, _HALF)
 
 
 def link_wide_integers(module: binding.ModuleRef) -> None:
-    """Link division and conversion of integers of 65 to 128 bits into ``module`` if it has such.
+    """Link division and conversion of integers of 65 to 128 bits into ``module`` if it uses them.
 
-    LLVM expands what is wider.
+    LLVM expands those of wider integers.
     """
     if _WIDE_USE.search(str(module)):
         _link(module, _WIDE)

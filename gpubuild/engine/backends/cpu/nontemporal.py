@@ -1,43 +1,39 @@
-"""Non-temporal stores: results that are too large for any cache do not go through one.
+"""Find kernels that stream or fill large memrefs, and make the stores of the latter non-temporal.
 
-A store to a line that no cache holds reads the line first, and drives others out. Kernels that fill a large
-memref line by line are compiled once more with stores that do neither; a launch takes that code when the
-memref is larger than the largest cache, which the runtime knows (``cache_bytes`` of cpu_image.h), and starts,
-as all its rows and those of a workgroup do, at a piece that one store can write.
+A store to a line that no cache holds reads the line first, and displaces others. Kernels that fill a large
+memref line by line are compiled again with stores that do neither. A launch uses that version when the memref
+is larger than the largest cache (``cache_bytes`` of cpu_image.h) and is aligned, with all its rows and those
+of a workgroup, to what one store writes. A thread's own stores stay in order; a fence at the end orders them
+before anything that reports to other threads that the workgroups are done. Kernels whose workgroups
+communicate have no such version.
 
-Such stores stay in order for the thread that makes them; a fence at the end puts them before whatever tells
-other threads that the workgroups are done. Kernels whose workgroups talk to each other have none of this.
-
-Edits of LLVM IR as text, for what neither MLIR nor llvmlite can do in the CPU back end.
-
-Stores are made non-temporal after optimisation, not by MLIR's ``nontemporal`` attribute before it. LLVM's
-vectoriser takes a loop with such stores only if each scalar one is aligned like a vector of two, which a
-``f32`` is not, and the kernel has one body for results of every size. llvmlite reads instructions, but cannot
-attach metadata to them.
-
-Streaming kernels: their time depends on memory alone, so that LLVM's usual choices are not the best.
+Stores are made non-temporal in LLVM IR text after optimisation. LLVM's vectoriser handles a loop with such
+stores only if each scalar one is aligned like a vector of two, and llvmlite cannot attach metadata.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from llvmlite import binding
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     GROUP_IDS,
     ITEM_IDS,
+    POSITIONS,
+    all_operations,
     collective_ops,
+    is_id,
     is_pure,
     nested,
-    operations,
 )
-from gpubuild.engine.backends.cpu.state import STREAMING, CpuLowering, kernel_module
+from gpubuild.engine.backends.cpu.state import STREAMING, CpuLowering, gpu_kernels
 from gpubuild.engine.ir import llvm
-from gpubuild.engine.ir.query import constant_integer
+from gpubuild.engine.ir.query import constant_integer, defining_op
 
 _FUNCTIONS = re.compile(r"^define [^\n]*\n.*?^}$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"@(\"[^\"]*\"|[^(\s]+)\(")
@@ -51,11 +47,10 @@ _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16
 
 
 def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) -> binding.ModuleRef:
-    """Make vector stores of the functions in ``bases`` non-temporal that go through the values named there.
+    """Make vector stores through the pointers in ``bases``, by function, non-temporal.
 
-    Returns a copy if there are any: only after all optimisation is it known which stores are vectors, and
-    LLVM's vectoriser leaves loops with non-temporal scalars alone. Vectors whose address is not known to be
-    a multiple of a piece stay as they are.
+    Returns a copy if there are any. Vectors without a known alignment stay unchanged. Call it after all
+    optimisation.
     """
     if not bases:
         return module
@@ -89,9 +84,9 @@ def _marked(function: str, wanted: frozenset[str], kind: str) -> str:
     return _STORE.sub(rewrite, function)
 
 
-# Attributes (name, value) of their functions. Memory was read half as fast again by vectors of 32 bytes as by
-# those of 64. Of loops that copy LLVM would make calls of memcpy, and the C library's is up to four times
-# slower for some distances of source and destination.
+# Attributes (name, value) of streaming kernels. Vectors of 32 bytes read memory 1.5 times as fast as those of
+# 64. LLVM would make calls of memcpy of loops that copy, and the C library's is up to four times slower for
+# some distances of source and destination.
 FUNCTION_ATTRIBUTES = (
     ("prefer-vector-width", "256"),
     ("no-builtin-memcpy", ""),
@@ -103,20 +98,20 @@ _CALLS = frozenset({"func.call", "llvm.call"})
 
 def mark_streaming(module: ir.Module, _: CpuLowering) -> None:
     """Mark the kernels that stream."""
-    for op in operations(kernel_module(module).regions[0].blocks[0]):
-        if op.name == "gpu.func" and "gpu.kernel" in op.attributes and streams(op):
-            op.attributes[STREAMING] = ir.UnitAttr.get()
+    for kernel in gpu_kernels(module):
+        if streams(kernel):
+            kernel.attributes[STREAMING] = ir.UnitAttr.get()
 
 
 def streams(kernel: ir.Operation) -> bool:
-    """Return whether work-items do little but read and write each place of global memory once.
+    """Return whether work-items do little but read and write each element of global memory once.
 
-    So there is no mathematics, no call, no loop but those that all run together, and no memref of which an
-    item loads twice, since neighbours then find in a cache what others loaded.
+    Such a kernel has no mathematics, no call, no loop but those around barriers, and loads from a memref
+    once: otherwise neighbours may find elements in a cache.
     """
     if len(kernel.regions[0].blocks) != 1:
         return False
-    inside = [inner for op in operations(kernel.regions[0].blocks[0]) for inner in nested(op)]
+    inside = all_operations(kernel)
     together = collective_ops(inside, kernel)
     loaded: set[ir.Value] = set()
     for op in inside:
@@ -132,21 +127,21 @@ def streams(kernel: ir.Operation) -> bool:
     return True
 
 
-# What such a store writes at least, at an address that is a multiple of it: LLVM makes several of a longer
-# vector where that is all it knows. Large blocks that malloc returns start in the middle of a line.
+# The size and alignment of the smallest non-temporal store: LLVM splits a vector of unknown alignment into
+# several. Large blocks of malloc start in the middle of a cache line.
 PIECE_BYTES = 16
-WHOLE = (1, 2, 4, 8)  # bytes of elements of which a piece holds a whole number
-_MOST_OPS = 100  # in larger kernels computing takes as long as storing; they would be compiled thrice
+WHOLE = (1, 2, 4, 8)  # sizes of elements that such a store has a whole number of
+_MOST_OPS = 100  # larger kernels compute for as long as they store
 _VARYING = ITEM_IDS | {"gpu.subgroup_id"}
 _TALK = ("memref.atomic_rmw", "memref.generic_atomic_rmw", "func.call")
-# Of the gpu dialect; where work-items wait or exchange, memory is not all that counts, and code is long.
+# Operations of the gpu dialect that only read a position; the others need time, and much code.
 _ASKS = ITEM_IDS | GROUP_IDS | {"gpu.func", "gpu.return", "gpu.subgroup_id"}
 
 
 def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
-    """Whether the kernel does little but fill the memref that ``users`` are the accesses of, row by row.
+    """Return whether the kernel does little but fill a memref, which ``users`` access, row by row.
 
-    Each of them is then a store of a scalar for which the next work-item's place is the next one, and no
+    Each access is then a store of a scalar, to the element next to that of the work-item before, and no
     loop around it writes the same element again.
     """
     inside = nested(kernel)
@@ -157,21 +152,18 @@ def filled(kernel: ir.Operation, users: Iterable[ir.Operation]) -> bool:
 
 
 def _is_more(op: ir.Operation) -> bool:
-    """Return whether more counts than memory: loops of unknown length, work with other work-items."""
+    """Return whether ``op`` may take longer than stores: loops of unknown length, communication."""
     if op.name in _TALK or (op.name.startswith("gpu.") and op.name not in _ASKS):
         return True
     if op.name == "scf.for":
-        bounds = list(op.operands)[:3]
-        return not all(
-            not isinstance(b.owner, ir.Block) and b.owner.operation.name == "arith.constant" for b in bounds
-        )
+        return None in map(constant_integer, list(op.operands)[:3])
     return op.name in ("scf.while", "scf.parallel")
 
 
 def _fills(store: ir.Operation, kernel: ir.Operation) -> bool:
     *rows, last = list(store.operands)[2:] or [None]
-    known: dict[ir.Value, int | None] = {}
-    if last is None or _slope(last, known) != 1 or any(_slope(row, known) != 0 for row in rows):
+    slope = _slopes()
+    if last is None or slope(last) != 1 or any(slope(row) != 0 for row in rows):
         return False
     if _constant_part(last) % PIECE_BYTES:
         return False
@@ -187,50 +179,45 @@ def _fills(store: ir.Operation, kernel: ir.Operation) -> bool:
     return True
 
 
-def _slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int | None:
-    """Return by how much ``value`` grows from a work-item to the next one on x; ``None``: not known."""
-    if value not in known:
-        known[value] = _computed_slope(value, known)  # once: operands of operands may be the same ones
-    return known[value]
+def _slopes() -> Callable[[ir.Value], int | None]:
+    """Return a function: the growth of a value from a work-item to the next on x; ``None``: not known."""
 
+    @cache  # operands of operands may be the same ones
+    def slope(value: ir.Value) -> int | None:
+        op = defining_op(value)
+        if op is None:
+            around = value.owner.owner.operation
+            if around.name == "gpu.func":
+                return 0
+            is_counter = around.name == "scf.for" and value == value.owner.arguments[0]
+            return 0 if is_counter and all(slope(v) == 0 for v in list(around.operands)[:3]) else None
+        if op.name in _VARYING:
+            return 1 if is_id(op, "x") else 0 if op.name in POSITIONS else None
+        if op.name in CASTS:
+            return slope(op.operands[0])
+        slopes = [slope(operand) for operand in op.operands]
+        if op.name == "arith.addi" and None not in slopes:
+            return sum(one for one in slopes if one is not None)
+        return 0 if is_pure(op) and not any(one != 0 for one in slopes) else None
 
-def _computed_slope(value: ir.Value, known: dict[ir.Value, int | None]) -> int | None:
-    if isinstance(value.owner, ir.Block):
-        around = value.owner.owner.operation
-        if around.name == "gpu.func":
-            return 0
-        is_counter = around.name == "scf.for" and value == value.owner.arguments[0]
-        starts = list(around.operands)[:3] if is_counter else []
-        return 0 if is_counter and all(_slope(start, known) == 0 for start in starts) else None
-    op = value.owner.operation
-    if op.name in _VARYING:
-        return 1 if is_id(op, "x") else 0 if op.name in ("gpu.thread_id", "gpu.global_id") else None
-    if op.name in CASTS:
-        return _slope(op.operands[0], known)
-    slopes = [_slope(operand, known) for operand in op.operands]
-    if op.name == "arith.addi" and None not in slopes:
-        return sum(slope for slope in slopes if slope is not None)
-    return 0 if is_pure(op) and not any(slope != 0 for slope in slopes) else None
+    return slope
 
 
 def _constant_part(value: ir.Value) -> int:
-    """Return what is added to ``value`` as a number right where it is computed."""
-    if isinstance(value.owner, ir.Block):
-        return 0
-    op = value.owner.operation
-    terms = list(op.operands) if op.name == "arith.addi" else []
+    """Return the sum of the constants that the op of ``value`` adds."""
+    op = defining_op(value)
+    terms = op.operands if op is not None and op.name == "arith.addi" else ()
     return sum(constant_integer(term) or 0 for term in terms)
 
 
 def _needed(value: ir.Value) -> set[ir.Value]:
-    """Return ``value`` and everything that it is computed from."""
+    """Return ``value`` and all values that it is computed from."""
     found: set[ir.Value] = set()
     pending = [value]
     while pending:
         value = pending.pop()
-        if value in found:
-            continue
+        op = defining_op(value)
+        if value not in found and op is not None:
+            pending.extend(op.operands)
         found.add(value)
-        if not isinstance(value.owner, ir.Block):
-            pending.extend(value.owner.operation.operands)
     return found

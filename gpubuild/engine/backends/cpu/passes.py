@@ -1,7 +1,6 @@
 """The passes for CPUs, in order: from the gpu dialect to functions in LLVM's dialect that a CPU runs.
 
-The CPU acts as an NVIDIA GPU whose lanes are work-items: upstream's conversion for NVIDIA is used, and what
-it leaves of that GPU is replaced afterwards.
+Upstream's conversion for NVIDIA GPUs comes first; later passes replace the operations of these GPUs.
 """
 
 from __future__ import annotations
@@ -12,17 +11,28 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
-from gpubuild.engine.backends.cpu.fission.passes import FISSION_PASSES
+from gpubuild.engine.backends.cpu.fission.applicability import inline_barrier_calls, refuse_unknown
+from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
+from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
+from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
+from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
+    count_in_indices,
+    lift_branches,
+    open_divergent_loops,
+    simplify_structures,
+)
+from gpubuild.engine.backends.cpu.fission.tree_reductions import shorten_trees
+from gpubuild.engine.backends.cpu.fission.workgroup_functions import each_workgroup_function
 from gpubuild.engine.backends.cpu.lower import abi
-from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
 from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
 from gpubuild.engine.backends.cpu.lower.calls import lower_calls
-from gpubuild.engine.backends.cpu.lower.special_registers import read_special_registers
-from gpubuild.engine.backends.cpu.lower.workgroup_memory import (
+from gpubuild.engine.backends.cpu.lower.memory import (
+    RELAX_WORKGROUP_ATOMICS,
+    drop_address_spaces,
     hoist_allocations,
     place_workgroup_memory,
-    relax_workgroup_atomics,
 )
+from gpubuild.engine.backends.cpu.lower.special_registers import READ_SPECIAL_REGISTERS
 from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
@@ -77,13 +87,19 @@ def _checks_barriers(lowering: CpuLowering) -> bool:
     return Sanitize.BARRIER in lowering.sanitize
 
 
-def _of_kernels(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, CpuLowering], None]:
-    """Let a function of an operation work on the gpu.module."""
-    return lambda module, _: change(kernel_module(module))
+def _each(
+    name: str, change: Callable[[ir.Operation], None], *, when: Callable[[CpuLowering], bool] = lambda _: True
+) -> Pass[CpuLowering]:
+    """Return a pass that applies ``change`` to each workgroup function."""
+
+    def run(module: ir.Module, _: CpuLowering) -> None:
+        each_workgroup_function(kernel_module(module), change)
+
+    return Pass(name=name, run=run, when=when)
 
 
 def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
-    """Raise ``StepError`` for operations that LLVM IR has no form for, those of GPU vendors first."""
+    """Raise ``StepError`` for operations that cannot become LLVM IR, those of GPU vendors first."""
     for op in matching(kernel_module(module), lambda op: op.name.startswith("nvgpu.")):
         raise lowering.unsupported(op)
     contexts.check_translatable(kernel_module(module), target=lowering.target, source=lowering.source)
@@ -135,7 +151,7 @@ TO_LOOPS: tuple[Pass[CpuLowering], ...] = (
     ),
 )
 SANITIZE: tuple[Pass[CpuLowering], ...] = (
-    # Vector code is taken apart before it is checked, so that accesses of one dimension are left.
+    # Vectors are split before the checks, so that accesses have one dimension.
     upstream(
         "checked-vectors-to-loops",
         "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))",
@@ -145,6 +161,23 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
     Pass(name="prove-accesses", run=instrument.prove_accesses, when=_checked),
     Pass(name="insert-checks", run=instrument.insert_checks, when=_checked),
     upstream("simplify-checks", "builtin.module(gpu.module(canonicalize,cse))", when=_checked),
+)
+FISSION: tuple[Pass[CpuLowering], ...] = (
+    Pass(name="add-workgroup-functions", run=add_workgroup_functions),
+    _each("lift-control-flow", lift_branches),
+    Pass(name="inline-barrier-calls", run=inline_barrier_calls),
+    _each("structure-control-flow", simplify_structures),
+    _each("index-loop-counters", count_in_indices),
+    _each("allocate-private-attributions", allocate_attributions),
+    _each("shuffle-through-memory", lower_shuffles),
+    _each("private-memory-to-context-arrays", place_private_memory),
+    # Where barriers are checked, such loops keep fibers: see fission.
+    _each(
+        "divergent-loops-to-while", open_divergent_loops, when=lambda lowering: not _checks_barriers(lowering)
+    ),
+    Pass(name="refuse-fission", run=refuse_unknown),
+    _each("tree-reductions", shorten_trees),
+    Pass(name="fission", run=fission),
 )
 TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
@@ -159,19 +192,19 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
         "reconcile-unrealized-casts))",
     ),
 )
-# From LLVM's dialect with NVIDIA's operations, as passes of the user's own leave it, to what a CPU runs.
+# From LLVM's dialect with NVIDIA's operations, which passes of the user may produce, to code of a CPU.
 TO_CPU: tuple[Pass[CpuLowering], ...] = (
     composite_memory_ops.CALL_DIRECTLY,
     Pass(name="check-translatable", run=_check_translatable),
     Pass(name="pass-work-items", run=abi.pass_work_items),
     Pass(name="place-workgroup-memory", run=place_workgroup_memory),
     Pass(name="lower-calls", run=lower_calls),  # the next two call services through pointers
-    Pass(name="read-special-registers", run=read_special_registers),
+    READ_SPECIAL_REGISTERS,
     Pass(name="lower-barriers", run=lower_barriers),
     Pass(name="refuse-unsupported", run=abi.refuse_unsupported),
     Pass(name="finish-functions", run=abi.finish_functions),
-    Pass(name="relax-workgroup-atomics", run=_of_kernels(relax_workgroup_atomics)),
-    Pass(name="drop-address-spaces", run=_of_kernels(drop_address_spaces)),
+    RELAX_WORKGROUP_ATOMICS,
+    Pass(name="drop-address-spaces", run=drop_address_spaces),
     Pass(name="relax-float-operations", run=abi.make_fast, when=lambda lowering: lowering.fast_math),
     upstream(
         "line-tables",
@@ -187,7 +220,7 @@ PASSES: tuple[Pass[CpuLowering], ...] = (
     Pass(name="coalesce-workgroups", run=coalesce_workgroups, when=_unchecked),
     Pass(name="version-aliases", run=version_aliases, when=_unchecked),
     Pass(name="mark-streaming", run=mark_streaming),
-    *FISSION_PASSES,
+    *FISSION,
     Pass(name="keep-barriers-apart", run=instrument.keep_barriers_apart, when=_checks_barriers),
     *TO_LLVM,
     *TO_CPU,
@@ -195,7 +228,7 @@ PASSES: tuple[Pass[CpuLowering], ...] = (
 
 
 def start(params: CompileParams, source: SourceText) -> CpuLowering:
-    """Return the state in which the passes begin."""
+    """Return the state in which the passes start."""
     return CpuLowering(
         source=source,
         capabilities=_CAPABILITIES,

@@ -1,7 +1,7 @@
-"""State of a lowering for CPUs: what passes read, and what they leave for later ones.
+"""State of a lowering for CPUs, which passes read and write, and names of attributes.
 
-A fact about one function is an attribute on it, whose names are listed here. So IR that is dumped between
-two passes shows it, and each pass can run on a file by itself.
+A fact about one function is an attribute on it. So dumped IR shows it, and each pass can run on a file by
+itself.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gpubuild.targets.target import Sanitize
 
 # Attributes of kernels, and of functions that run a whole workgroup.
 WORKGROUP_OF = "gpubuild.workgroup_of"  # on a function that runs a workgroup: the kernel it was made of
-NO_FISSION = "gpubuild.no_fission"  # on a kernel without such a function: why not
-STREAMING = "gpubuild.streaming"  # the time that it takes depends on memory alone
+NO_FISSION = "gpubuild.no_fission"  # on a kernel without such a function: the reason
+STREAMING = "gpubuild.streaming"  # its time depends on memory alone
 COALESCED = "gpubuild.coalesced"  # workgroups side by side may run as one
 ALIAS_VERSIONS = "gpubuild.alias_versions"  # see alias_versioning
-BLOCK_SIZE = "gpubuild.block_size"  # what was known_block_size: the runtime still checks it
+BLOCK_SIZE = "gpubuild.block_size"  # a former known_block_size, which the runtime still checks
 # Attributes of functions in the LLVM dialect.
-WAITS = "gpubuild.waits"  # the first operation that work-items wait at, for messages
+WAITS = "gpubuild.waits"  # the first operation at which work-items wait, for messages
 CLUSTER_BARRIER = "gpubuild.cluster_barrier"
 
 _CONTEXT_ARRAY = re.compile(r"(.*?)(?:\.shuffle|\.private\.\d+)?\.context\.\d+")
@@ -41,8 +41,8 @@ _NAMED_DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "memref", "math", "vector",
 class CpuLowering(Legalization):
     """The lowering of one gpu.module under way.
 
-    ``written_ops`` maps a location to the operation that was written there, so that messages can say
-    ``gpu.all_reduce`` where only shuffles are left. ``sites`` are the numbered places in the source that
+    ``written_ops`` maps a location to the operation of the source there, so that messages name a
+    ``gpu.all_reduce`` where only shuffles are left. ``sites`` are the numbered positions in the source that
     the runtime's messages name.
     """
 
@@ -50,7 +50,7 @@ class CpuLowering(Legalization):
     text_digest: str = ""
     sanitize: frozenset[Sanitize] = frozenset()
     debug: bool = False
-    probe_stack: bool = False  # a large frame touches each of its pages, and so the guard below a stack
+    probe_stack: bool = False  # a large frame touches each of its pages, and so a guard page
     sites: list[str] = field(default_factory=list)
     workgroup_bytes: int = 0  # of the variables that all kernels share
     context_bytes: dict[str, int] = field(default_factory=dict)  # by kernel
@@ -63,32 +63,30 @@ class CpuLowering(Legalization):
         return bool(self.sanitize & {Sanitize.RACE, Sanitize.UNINITIALIZED})
 
     def written_op(self, op: ir.Operation) -> str:
-        """Return the operation of the source that ``op`` was made from; its own name when unknown."""
+        """Return the name of the source's operation that ``op`` was made from; its own name when unknown."""
         return self.written_ops.get(str(op.location), str(op.name))
 
     def access_site(self, op: ir.Operation) -> int:
-        """Return the number of the place that ``op`` was written at, for messages about accesses."""
-        location, _ = locate(op.location, self.source)
-        place = f" at {location.file}:{location.line}:{location.column}" if location else ""
-        text = f"{self.written_op(op)}{place}"
+        """Return the number of the position of ``op`` in the source, for messages about accesses."""
+        text = self.written_op(op) + _position(op, self.source)
         if text not in self.sites:
             self.sites.append(text)
         return self.sites.index(text)
 
     def barrier_site(self, op: ir.Operation, function: ir.Operation) -> int:
-        """Number ``op`` of ``function`` as one that work-items wait at, which decides the tier."""
-        written = self.written_op(op)
-        position = _file_position(op)
-        place = f" at {position}" if position else ""
-        if WAITS not in function.attributes:
-            function.attributes[WAITS] = ir.StringAttr.get(written + place)
-        attributes = function.attributes
+        """Return a number for ``op`` of ``function``, at which work-items wait."""
+        written, attributes = self.written_op(op), function.attributes
+        position = _position(op, SourceText())  # if the text has the user's locations (debug)
+        if position.startswith(" at <input>:"):
+            position = ""
+        if WAITS not in attributes:
+            attributes[WAITS] = ir.StringAttr.get(written + position)
         name = attributes[WORKGROUP_OF].value if WORKGROUP_OF in attributes else symbol_name(function)
-        self.sites.append(written + (place or f" in @{name}{address(self.text_digest, op)}"))
+        self.sites.append(written + (position or f" in @{name}{address(self.text_digest, op)}"))
         return len(self.sites) - 1
 
     def unsupported(self, op: ir.Operation, why: str = "") -> StepError:
-        """Return an error that names what was written and where."""
+        """Return an error that names the operation of the source and its location."""
         written = self.written_op(op)
         what = f"'{written}'" + (f" (as '{op.name}')" if written != op.name else "")
         location, line = locate(op.location, self.source)
@@ -108,28 +106,32 @@ def kernel_module(module: ir.Module) -> ir.Operation:
     return contexts.gpu_modules(module)[0]
 
 
+def gpu_kernels(module: ir.Module) -> list[ir.Operation]:
+    """Return the kernels of a module that are in the gpu dialect."""
+    ops = (op.operation for op in kernel_module(module).regions[0].blocks[0])
+    return [op for op in ops if op.name == "gpu.func" and "gpu.kernel" in op.attributes]
+
+
 def owner_of_context_array(name: str) -> str:
-    """Return the name of the function whose context array a variable is by its name; empty for others."""
+    """Return the function to which a context array of this name belongs; empty for other variables."""
     found = _CONTEXT_ARRAY.fullmatch(name)  # named by fission/context_arrays
     return found[1] if found else ""
 
 
-def _file_position(op: ir.Operation) -> str:
-    """Return ``file:line:column`` when the text carries the user's locations (debug), else nothing."""
-    location, _ = locate(op.location, SourceText())
-    if location is None or location.file == "<input>":
-        return ""
-    return f"{location.file}:{location.line}:{location.column}"
+def _position(op: ir.Operation, source: SourceText) -> str:
+    """Return " at file:line:column"; empty where the position is not known."""
+    location, _ = locate(op.location, source)
+    return f" at {location.file}:{location.line}:{location.column}" if location else ""
 
 
 def record_written_ops(module: ir.Module, lowering: CpuLowering) -> None:
-    """Map locations to the operations that others are made from, before anything is lowered."""
+    """Map locations to the operations of the source, before any is lowered."""
     names = lowering.written_ops
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         dialect = op.name.partition(".")[0]
         if dialect in _NAMED_DIALECTS:
-            # A transform locates all that it makes of one op at that op; a vendor's op is what matters there.
+            # A transform gives all ops that it makes the location of the first; a vendor's op matters there.
             if dialect in _VENDOR_DIALECTS:
                 names[str(op.location)] = op.name
             names.setdefault(str(op.location), op.name)

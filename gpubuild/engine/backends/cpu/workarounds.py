@@ -1,11 +1,9 @@
 """Workarounds of errors in MLIR and LLVM that only CPUs need.
 
-Odd halves: parts of vectors that LLVM 22.1 takes from the wrong place on x86 with AVX.
-
-Its code generator joins ``extract(v, n / 2)`` with the part that follows to one part of twice the width,
-and rounds its position down to a multiple of that width. The two differ where n is not a power of two:
-rows 3 and 4 of six rows of four floats became rows 2 and 3 (measured with LLVM 22.1.8). What has gone
-through an instruction that LLVM cannot look into, and that is none, is not joined.
+Misplaced vector parts: on x86 with AVX, LLVM 22.1's code generator joins ``extract(v, n / 2)`` with the next
+part to one of twice the width, and rounds its position down to a multiple of that width. That is wrong where
+n is not a power of two: rows 3 and 4 of six rows of four floats became rows 2 and 3 (LLVM 22.1.8). An empty
+inline assembly on the part prevents the join.
 
 Shuffles up: upstream's conversion for NVIDIA bounds the source lane by 32 - width, which is right for a
 width of 32 only; the gpu dialect bounds it by lane 0.
@@ -22,17 +20,8 @@ from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.builder import LlvmBuilder
 from gpubuild.engine.ir.workarounds import Workaround
 
-_BITS = {
-    "half": 16,
-    "bfloat": 16,
-    "float": 32,
-    "double": 64,
-    "ptr": 64,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-}
+_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
+_BITS |= {f"i{bits}": bits for bits in (8, 16, 32, 64)}
 _SHUFFLE = re.compile(
     r'^  (?P<name>%(?:"[^"]*"|[^ ]+)) = shufflevector <(?P<from>\d+) x (?P<element>\w+)> '
     r".*, <(?P<count>\d+) x i32> <(?P<mask>[^<>]*)>(?P<rest>[^<>]*)$",
@@ -45,7 +34,7 @@ _REGISTERS = (("%zmm", 512), ("%ymm", 256))
 
 
 def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -> binding.ModuleRef:
-    """Return ``module``, or a copy in which such parts are safe. To be called after all optimisation."""
+    """Return ``module``, or a copy without parts that LLVM misplaces. Call it after all optimisation."""
     if not machine.triple.startswith("x86_64"):
         return module
     text = str(module)
@@ -56,7 +45,7 @@ def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -
 
 
 def keep_in_text(text: str, bits: int) -> str:
-    """Do the same to LLVM IR text, where ``bits`` is the width of the widest registers."""
+    """Change LLVM IR text in the same way; ``bits`` is the width of the widest registers."""
     return _SHUFFLE.sub(
         lambda found: _kept(found) if _is_odd_half(found) and 2 * _part_bits(found) <= bits else found[0],
         text,
@@ -64,7 +53,7 @@ def keep_in_text(text: str, bits: int) -> str:
 
 
 def register_bits(machine: binding.TargetMachine) -> int:
-    """Width of the widest vectors that an x86 ``machine`` adds in one instruction."""
+    """Return the width of the widest vectors that an x86 ``machine`` adds in one instruction."""
     module = llvm.parse_assembly(_ADDITION, llvm.new_context())
     llvm.set_target(module, machine)
     text = llvm.emit_assembly(module, machine)
@@ -82,13 +71,13 @@ def _is_odd_half(shuffle: re.Match[str]) -> bool:
     if whole // (2 * count) % 2 == 0 or whole == 2 * count:
         return False
     words = [item.split()[-1] for item in shuffle["mask"].split(",")]
-    places = [int(word) for word in words if word.isdigit()]
-    sides = [[p for p in places if p < whole], [p - whole for p in places if p >= whole]]
+    indices = [int(word) for word in words if word.isdigit()]
+    sides = [[i for i in indices if i < whole], [i - whole for i in indices if i >= whole]]
     return any(side and whole // 2 <= min(side) and max(side) < whole // 2 + count for side in sides)
 
 
 def _kept(shuffle: re.Match[str]) -> str:
-    """Rename the instruction; its name becomes that of the output of an empty assembly."""
+    """Rename the instruction, and give its name to the output of an empty assembly."""
     name, element, count = shuffle["name"], shuffle["element"], int(shuffle["count"])
     bits = f"<{_part_bits(shuffle) // 64} x i64>"
     kind = f"<{count} x {element}>"
@@ -117,7 +106,7 @@ def bound_of_shuffle_up(build: LlvmBuilder, bound: ir.Value, written: str) -> ir
 WORKAROUNDS = (
     Workaround(
         name="keep_odd_halves",
-        bug="parts of vectors come from the wrong place on x86 with AVX",
+        bug="parts of vectors have a wrong position on x86 with AVX",
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",

@@ -1,51 +1,52 @@
-"""Coalescing: workgroups that lie side by side on x run as one, where no work-item can tell.
+"""Run workgroups side by side on x as one, where no work-item can notice it.
 
-A row of a workgroup is a loop of its own, with code in front of it and, where its length is no multiple of
-a vector's, behind it; and the next row of memory that it touches lies elsewhere. Of a kernel that asks for
-nothing on x but ``gpu.global_id x``, and whose work-items neither meet nor share memory, 16 workgroups of 16
-x 16 may as well be one of 256 x 16: the entry (engine.backends.cpu.image) then tells the kernel so.
+A row of a workgroup is a loop with code before and behind it for the rest of a vector, and the next row is
+elsewhere in memory. If a kernel reads nothing on x but ``gpu.global_id x``, and its work-items neither wait
+nor share memory, 16 workgroups of 16 x 16 give the same results as one of 256 x 16. The entry
+(engine.backends.cpu.image) then passes that size to the kernel.
 """
 
 from __future__ import annotations
 
+from itertools import permutations
+
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, is_id
-from gpubuild.engine.backends.cpu.fission.uniformity import is_pure, nested, operations
-from gpubuild.engine.backends.cpu.state import BLOCK_SIZE, COALESCED, CpuLowering, kernel_module
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS
+from gpubuild.engine.backends.cpu.fission.uniformity import axis_of, is_pure, nested
+from gpubuild.engine.backends.cpu.state import BLOCK_SIZE, COALESCED, CpuLowering, gpu_kernels
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import defining_op
+from gpubuild.engine.ir.query import constant_integer, defining_op
 
-_MOST_ITEMS = 8192  # of a row: those of a few memrefs stay in the second cache
+_MOST_ITEMS = 8192  # of a row: their elements of a few memrefs stay in the second cache
 _KNOWN = "known_block_size"
 _IDS = frozenset({"gpu.global_id", "gpu.thread_id", "gpu.block_id", "gpu.block_dim", "gpu.grid_dim"})
-# In a kernel with a loop a chunk of 4 rows may be worth more than a longer row. Calls may ask for anything.
+# In a kernel with a loop a chunk of 4 rows may be faster than a longer row. A callee may read any id.
 _DIALECTS = frozenset({"arith", "math", "memref", "vector", "complex", "index", "ub"})
 _OTHERS = frozenset({"gpu.func", "gpu.return", "scf.if", "scf.index_switch", "scf.yield"})
-_GLOBALS = "memref.get_global"
 
 
 def coalesce_workgroups(module: ir.Module, _: CpuLowering) -> None:
-    """Mark the kernels of which workgroups may run as one, and change them so that they cannot tell.
+    """Mark the kernels whose workgroups may run as one.
 
-    ``block_id x * block_dim x + thread_id x`` becomes ``global_id x``, and the compiler forgets a size of
-    workgroups that it knew.
+    In them ``block_id x * block_dim x + thread_id x`` becomes ``global_id x``, and a known size of workgroups
+    becomes one that only the runtime checks.
     """
-    for kernel in operations(kernel_module(module).regions[0].blocks[0]):
-        if kernel.name != "gpu.func" or "gpu.kernel" not in kernel.attributes or not _is_plain(kernel):
+    for kernel in gpu_kernels(module):
+        if not _is_plain(kernel):
             continue
         inside = nested(kernel)
         width = _known_width(kernel)
         sums = {op for op in inside if _is_global_id(op, width)}
-        if any(_tells(op) and not _only_for(op, sums) for op in inside):
+        if any(_depends_on_workgroup(op) and not _only_for(op, sums) for op in inside):
             continue
         for op in sums:
             emit = Emitter(op)
-            place = emit.dimension("global_id", "x")
+            position = emit.dimension("global_id", "x")
             kind = op.results[0].type
-            if place.type != kind:
-                place = emit.op("arith.index_cast", [place], [kind]).results[0]
-            emit.replace(place)
+            if position.type != kind:
+                position = emit.op("arith.index_cast", [position], [kind]).results[0]
+            emit.replace(position)
         if _KNOWN in kernel.attributes:
             kernel.attributes[BLOCK_SIZE] = kernel.attributes[_KNOWN]
             del kernel.attributes[_KNOWN]
@@ -53,9 +54,9 @@ def coalesce_workgroups(module: ir.Module, _: CpuLowering) -> None:
 
 
 def groups_text(width: str) -> str:
-    """LLVM IR: ``%groups`` workgroups from ``%b`` on, each ``width`` wide, are the ``%bx``th of ``%wide``.
+    """Return LLVM IR that joins ``%groups`` workgroups from ``%b`` on to the ``%bx``th of width ``%wide``.
 
-    They are a power of two that divides the place of the first, so that it has such a number.
+    ``width`` is that of one. ``%groups`` is a power of two that divides the position of the first.
     """
     return f"""  %group = trunc i64 %bx64 to i32
   %room = udiv i32 {_MOST_ITEMS}, {width}
@@ -77,30 +78,22 @@ def groups_text(width: str) -> str:
 
 
 def _is_plain(kernel: ir.Operation) -> bool:
-    """Return whether work-items of different workgroups have the same memory."""
+    """Return whether the kernel has no workgroup memory, loops, calls or barriers."""
     entry = kernel.regions[0].blocks[0]
     kinds = ir.FunctionType(kernel.attributes["function_type"].value).inputs
     if len(kernel.regions[0].blocks) != 1 or len(entry.arguments) != len(kinds):  # more: attributions
         return False
-    return all(
-        op.name in _OTHERS
-        or op.name in _IDS
-        or (op.name.partition(".")[0] in _DIALECTS and op.name != _GLOBALS)
-        for op in nested(kernel)
-    )
+    names = {op.name for op in nested(kernel)} - _OTHERS - _IDS
+    return all(name.partition(".")[0] in _DIALECTS and name != "memref.get_global" for name in names)
 
 
-def _tells(op: ir.Operation) -> bool:
-    """Whether ``op`` is another number for work-items of other workgroups on x, apart from their place."""
-    return op.name in _IDS and op.name != "gpu.global_id" and _is_on_x(op)
-
-
-def _is_on_x(op: ir.Operation) -> bool:
-    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == "x"
+def _depends_on_workgroup(op: ir.Operation) -> bool:
+    """Return whether ``op`` is an id or a size on x that differs when workgroups are joined."""
+    return op.name in _IDS and op.name != "gpu.global_id" and axis_of(op) == "x"
 
 
 def _only_for(op: ir.Operation, sums: set[ir.Operation]) -> bool:
-    """Return whether nothing but ``sums`` needs what ``op`` computes."""
+    """Return whether only ``sums`` use the result of ``op``."""
     pending, seen = [op], set()
     while pending:
         op = pending.pop()
@@ -120,36 +113,32 @@ def _known_width(kernel: ir.Operation) -> int | None:
 
 
 def _is_global_id(op: ir.Operation, width: int | None) -> bool:
-    """Whether ``op`` is ``block_id x * block_dim x + thread_id x``; ``width`` may stand for block_dim."""
+    """Return whether ``op`` is ``block_id x * block_dim x + thread_id x``; block_dim may be ``width``."""
     if op.name != "arith.addi":
         return False
-    for place, before in (op.operands, reversed(list(op.operands))):
+    for thread, before in permutations(op.operands):
         product = defining_op(before)
-        thread = _uncast(place)
-        if thread is None or thread.name != "gpu.thread_id" or not is_id(thread, "x"):
-            continue
-        if product is None or product.name != "arith.muli":
-            continue
-        left, right = product.operands
-        if any(_is_start(*pair, width) for pair in ((left, right), (right, left))):
-            return True
+        if _reads_x(thread, "gpu.thread_id") and product is not None and product.name == "arith.muli":
+            return any(
+                _reads_x(group, "gpu.block_id")
+                and (_reads_x(size, "gpu.block_dim") or (width is not None and _constant(size) == width))
+                for group, size in permutations(product.operands)
+            )
     return False
 
 
-def _is_start(block: ir.Value, size: ir.Value, width: int | None) -> bool:
-    group, extent = _uncast(block), _uncast(size)
-    if group is None or group.name != "gpu.block_id" or not _is_on_x(group) or extent is None:
-        return False
-    if extent.name == "gpu.block_dim":
-        return _is_on_x(extent)
-    if extent.name != "arith.constant" or width is None:
-        return False
-    attribute = extent.attributes["value"]
-    return isinstance(attribute, ir.IntegerAttr) and attribute.value == width
+def _reads_x(value: ir.Value, name: str) -> bool:
+    op = _uncast(value)
+    return op is not None and op.name == name and axis_of(op) == "x"
+
+
+def _constant(value: ir.Value) -> int | None:
+    op = _uncast(value)
+    return None if op is None else constant_integer(op.results[0])
 
 
 def _uncast(value: ir.Value) -> ir.Operation | None:
-    """Return what computes ``value``, without casts from ``index``, which do not change how sums wrap."""
+    """Return the op that computes ``value``, before a cast from ``index``; sums wrap equally after it."""
     op = defining_op(value)
     if op is not None and op.name in CASTS and isinstance(op.operands[0].type, ir.IndexType):
         return defining_op(op.operands[0])

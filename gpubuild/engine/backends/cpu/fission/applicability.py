@@ -1,11 +1,9 @@
-"""Applicability of fission: functions with barriers, and operations that fission cannot handle.
-
-Inlining of functions with barriers into the kernels that call them.
-"""
+"""Find functions with barriers, inline them into kernels, and refuse what fission cannot handle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from mlir import ir
 
@@ -15,7 +13,10 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     COLLECTIVE_OPS,
     GROUP_IDS,
     ITEM_IDS,
+    all_operations,
+    body_operations,
     collective_ops,
+    named,
     nested,
     operations,
     terminator,
@@ -30,7 +31,7 @@ from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import contains
 from gpubuild.engine.ir.query import callee, symbol_name
 
-_FOREIGN = frozenset({"nvvm", "nvgpu", "rocdl", "amdgpu"})  # may wait, or name a work-item in their own way
+_FOREIGN = frozenset({"nvvm", "nvgpu", "rocdl", "amdgpu"})  # may wait, or read an id
 _HARMLESS = (
     GROUP_IDS
     | COLLECTIVE_OPS
@@ -40,7 +41,7 @@ _HARMLESS = (
 _PRIVATE = frozenset({"memref.alloca", "llvm.alloca"})
 _CALLS = frozenset({"func.call", "llvm.call"})
 _NEEDS_ITEM = _CALLS | {"cf.assert"}
-# Of an access out of bounds. They are rare: the ids are written right in front of each.
+# Calls that report an access out of bounds. They are rare: the ids are stored directly before each.
 _REPORTS = frozenset({image_layout.CHECK_BOUNDS, image_layout.CHECK_VIEW})
 
 
@@ -51,10 +52,10 @@ def functions_with_barriers(module: ir.Operation) -> set[str]:
     for function in operations(module.regions[0].blocks[0]):
         if not len(function.regions):
             continue
-        name = function.attributes["sym_name"].value
-        inside = nested(function)
-        calls[name] = {callee(op) for op in inside if op.name in _CALLS}
-        if any(op.name in COLLECTIVE_OPS or _is_foreign(op) for op in inside):
+        name = symbol_name(function)
+        ops = nested(function)
+        calls[name] = {callee(op) for op in ops if op.name in _CALLS}
+        if any(op.name in COLLECTIVE_OPS or _is_foreign(op) for op in ops):
             waiting.add(name)
     before = -1
     while before != len(waiting):
@@ -64,46 +65,34 @@ def functions_with_barriers(module: ir.Operation) -> set[str]:
 
 
 def refuse_unknown(module: ir.Module, _: CpuLowering) -> None:
-    """Give up workgroup functions in which something is left that fission does not know."""
+    """Give up workgroup functions with an operation that fission does not know."""
     kernels = kernel_module(module)
-    waiting: list[set[str]] = []  # one set, made when it is needed
-
-    def waits(function: str) -> bool:
-        if not waiting:
-            waiting.append(functions_with_barriers(kernels))
-        return function in waiting[0]
-
-    each_workgroup_function(kernels, lambda function: _refuse_unknown(function, waits))
+    waiting = cache(lambda: functions_with_barriers(kernels))  # few kernels call functions
+    each_workgroup_function(kernels, lambda function: _refuse_unknown(function, waiting))
 
 
-def _refuse_unknown(function: ir.Operation, waits: Callable[[str], bool]) -> None:
-    _refuse_allocations(function)
-    blocks = function.regions[0].blocks
-    if len(blocks) != 1:
+def _refuse_unknown(function: ir.Operation, waiting: Callable[[], set[str]]) -> None:
+    ops = all_operations(function)
+    allocations = [op for op in ops if op.name == "memref.alloca"]
+    collective = collective_ops(ops, function) if allocations else set()
+    for op in allocations:
+        if op.parent.operation in collective:  # each iteration would use more of the stack
+            raise CannotFissionError(f"private memory (memref.alloca) in {op.parent.operation.name}")
+    if len(function.regions[0].blocks) != 1:
         raise CannotFissionError("branches between blocks")
-    for op in nested(function):
+    for op in ops:
         if op.name in _PRIVATE and len(op.operands):
             raise CannotFissionError(f"private memory ({op.name})")
         if _is_foreign(op):
             raise CannotFissionError(op.name)
-        if op.name in _CALLS and waits(callee(op)):
+        if op.name in _CALLS and callee(op) in waiting():
             raise CannotFissionError(f"a call of @{callee(op)}, which waits")
         if op.name == "gpu.barrier" and len(op.operands):
             raise CannotFissionError("a named barrier")
 
 
-def _refuse_allocations(function: ir.Operation) -> None:
-    """Refuse memory that each iteration would take from the stack."""
-    inside = [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
-    allocations = [op for op in inside if op.name == "memref.alloca"]
-    collective = collective_ops(inside, function) if allocations else set()
-    for op in allocations:
-        if op.parent.operation in collective:
-            raise CannotFissionError(f"private memory (memref.alloca) in {op.parent.operation.name}")
-
-
 def needs_item(op: ir.Operation) -> bool:
-    """Return whether something in ``op`` reads ids from the record of the running work-item."""
+    """Return whether code in ``op`` reads ids from the record of the running work-item."""
     return any(inner.name in _NEEDS_ITEM and not is_report(inner) for inner in nested(op))
 
 
@@ -119,7 +108,7 @@ def _is_foreign(op: ir.Operation) -> bool:
     return dialect in _FOREIGN or (dialect == "gpu" and op.name not in _HARMLESS)
 
 
-_MOST = 500  # calls inlined into one kernel: what is left stays a call
+_MOST = 500  # calls inlined into one kernel; the others stay calls
 _LARGEST = 20_000  # ops of a kernel
 
 
@@ -132,13 +121,14 @@ def inline_barrier_calls(module: ir.Module, _: CpuLowering) -> None:
 
 
 def _inlinable(module: ir.Operation, waiting: set[str]) -> dict[str, ir.Operation]:
-    """Return the functions in ``waiting`` whose calls can be replaced: those that do not call themselves."""
+    """Return the functions in ``waiting`` that do not call themselves."""
     bodies = {
         name: op
         for op in operations(module.regions[0].blocks[0])
         if op.name == "func.func" and len(op.regions[0].blocks) and (name := symbol_name(op)) in waiting
     }
-    callees = {name: _waiting_callees(body, waiting) for name, body in bodies.items()}
+    calls = {name: named(body, {"func.call"}) for name, body in bodies.items()}
+    callees = {name: {callee(call) for call in found} & waiting for name, found in calls.items()}
     return {name: body for name, body in bodies.items() if not _calls_itself(name, callees)}
 
 
@@ -147,44 +137,34 @@ def _inline_calls(kernel: ir.Operation, bodies: Mapping[str, ir.Operation]) -> N
 
     Raises ``CannotFissionError`` for one with branches that cannot be made structured control flow.
     """
-    lifted: dict[str, ir.Operation] = {}
+    lifted: dict[str, ir.Operation] = {}  # copies without branches
     try:
-        _inline_all(kernel, bodies, lifted)
+        work = _calls(kernel, bodies)
+        size = len(nested(kernel))
+        for _ in range(_MOST):
+            if not work or size > _LARGEST:
+                return
+            call = work.pop()
+            name = callee(call)
+            if name not in lifted and has_branches(bodies[name]):
+                lifted[name] = bodies[name].clone(ir.InsertionPoint(bodies[name])).operation
+                lifted[name].attributes["sym_name"] = ir.StringAttr.get(f"{name}.lifted")
+                lift_branches(lifted[name])
+            function = lifted.get(name, bodies[name])
+            size += len(nested(function))
+            for op in _inline(call, function.regions[0].blocks[0]):
+                work += _calls(op, bodies)
     finally:
         for copy in lifted.values():
             copy.erase()
 
 
-def _inline_all(
-    kernel: ir.Operation, bodies: Mapping[str, ir.Operation], lifted: dict[str, ir.Operation]
-) -> None:
-    work = _calls(kernel, bodies)
-    size = len(nested(kernel))
-    for _ in range(_MOST):
-        if not work or size > _LARGEST:
-            return
-        call = work.pop()
-        name = callee(call)
-        if name not in lifted and has_branches(bodies[name]):
-            lifted[name] = bodies[name].clone(ir.InsertionPoint(bodies[name])).operation
-            lifted[name].attributes["sym_name"] = ir.StringAttr.get(f"{name}.lifted")
-            lift_branches(lifted[name])
-        function = lifted.get(name, bodies[name])
-        size += len(nested(function))
-        for op in _inline(call, function.regions[0].blocks[0]):
-            work += _calls(op, bodies)
-
-
 def _calls(op: ir.Operation, bodies: Mapping[str, ir.Operation]) -> list[ir.Operation]:
-    return [inner for inner in nested(op) if inner.name == "func.call" and callee(inner) in bodies]
-
-
-def _waiting_callees(function: ir.Operation, waiting: set[str]) -> set[str]:
-    return {callee(op) for op in nested(function) if op.name == "func.call"} & waiting
+    return [call for call in named(op, {"func.call"}) if callee(call) in bodies]
 
 
 def _calls_itself(name: str, callees: dict[str, set[str]]) -> bool:
-    """Return whether a function calls itself, directly or not: inlining would never end."""
+    """Return whether a function calls itself, directly or not, so that inlining would not end."""
     reached: set[str] = set()
     work = [name]
     while work:
@@ -198,11 +178,8 @@ def _inline(call: ir.Operation, body: ir.Block) -> list[ir.Operation]:
     """Replace ``call`` by a copy of ``body``; return the operations of the copy."""
     emit = Emitter(call)
     values: dict[ir.Value, ir.Value] = dict(zip(body.arguments, call.operands, strict=True))
-    end = terminator(body)
     made = []
-    for op in operations(body):
-        if op == end:
-            break
+    for op in body_operations(body):
         new = emit.copy(op)
         made.append(new)
         for inner in nested(new):
@@ -210,7 +187,7 @@ def _inline(call: ir.Operation, body: ir.Block) -> list[ir.Operation]:
                 if operand in values:
                     inner.operands[index] = values[operand]
         values.update(zip(op.results, new.results, strict=True))
-    for old, value in zip(call.results, end.operands, strict=True):
+    for old, value in zip(call.results, terminator(body).operands, strict=True):
         old.replace_all_uses_with(values.get(value, value))
     call.erase()
     return made

@@ -1,28 +1,34 @@
-"""Context arrays: a value of each work-item that outlives a barrier is kept in memory of the workgroup.
+"""Context arrays keep values and private arrays of work-items that are needed behind a barrier.
 
-Private memory: arrays of a work-item, in code that will be cut at its barriers.
-
-An array that is used between two barriers only stays one: all work-items of a loop use it one after the
-other. Any other becomes a context array, like a value that is needed behind a barrier.
+A private array that is used between two barriers only stays one: the work-items of a loop use it one after
+the other.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
-from gpubuild.engine.backends.cpu.fission.uniformity import collective_ops, nested, operations
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    all_operations,
+    ancestor_in,
+    collective_ops,
+    operations,
+)
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError, most_items
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import VIEWS, element_bytes, symbol_name
+from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes, symbol_name
 from gpubuild.engine.legalize.subgroup_reduce import workgroup_position
+
+_STORED = frozenset({"index", "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"})
 
 
 class ContextArrays:
-    """The context arrays of one function: variables of ``count`` elements, next to it in its module.
+    """The context arrays of one function: variables of ``count`` elements in its module.
 
-    The variables lie in workgroup memory as far as MLIR is concerned. lower/workgroup_memory places them
-    by name in memory that each thread keeps for this purpose.
+    For MLIR they are workgroup memory. lower/memory finds them by name, and uses memory of each thread.
     """
 
     def __init__(self, function: ir.Operation, prefix: str, count: int, head: Emitter) -> None:
@@ -37,7 +43,7 @@ class ContextArrays:
         return value in self._of
 
     def erase(self) -> None:
-        """Erase the variables, which nothing may use."""
+        """Erase the variables, which must be unused."""
         for variable in self.variables:
             variable.erase()
 
@@ -50,7 +56,7 @@ class ContextArrays:
         return self._of.get(value)
 
     def of(self, value: ir.Value) -> ir.Value:
-        """Return the array that keeps one of the kernel's values, which may be a new one."""
+        """Return the array that keeps one of the kernel's values; make one if there is none."""
         if value not in self._of:
             if isinstance(value.type, ir.MemRefType) and not _outlives_work_item(value):
                 raise CannotFissionError(f"a value of type {value.type} is needed after a barrier")
@@ -62,9 +68,9 @@ class ContextArrays:
         self._of[value] = self.of(other)
 
     def make(self, kind: ir.Type, count: int = 0) -> ir.Value:
-        """Return a new array of ``count`` values of ``kind``, or of one for each work-item.
+        """Return a new array of ``count`` values of ``kind``; 0: one for each work-item.
 
-        Raises ``CannotFissionError`` for what memory cannot hold.
+        Raises ``CannotFissionError`` for types that memory cannot hold.
         """
         if isinstance(kind, ir.MemRefType):
             raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
@@ -97,33 +103,28 @@ def load(
     kind: ir.Type, array: ir.Value, loops: ItemLoops, emit: Emitter, *, at: ir.Value | None = None
 ) -> ir.Value:
     """Return the value of type ``kind`` that the loops' work-item keeps in ``array``."""
-    place = loops.linear if at is None else at
-    value: ir.Value = emit.op("memref.load", [array, place], [_stored(kind)]).results[0]
+    index = loops.linear if at is None else at
+    value: ir.Value = emit.op("memref.load", [array, index], [_stored(kind)]).results[0]
     if str(kind) == "i1":
         value = emit.op("arith.trunci", [value], [kind]).results[0]
     return value
 
 
 def _stored(kind: ir.Type) -> ir.Type:
-    """Return the element type of an array: a bit takes a byte, as memory has no bits."""
+    """Return the element type of an array; a bit is stored as a byte."""
     if str(kind) == "i1":
         return ir.IntegerType.get_signless(8)
     scalar = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
-    text = str(scalar)
-    if (
-        isinstance(kind, ir.MemRefType)
-        or text == "index"
-        or text in {"f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"}
-    ):
+    if isinstance(kind, ir.MemRefType) or str(scalar) in _STORED:
         return kind
     raise CannotFissionError(f"a value of type {kind} is needed after a barrier")
 
 
 def _outlives_work_item(value: ir.Value) -> bool:
-    """Return whether a memref is one of memory that is not private, which work-items use in turn."""
-    if isinstance(value.owner, ir.Block):
+    """Return whether a memref is of memory that is not private."""
+    op = defining_op(value)
+    if op is None:
         return bool(value.owner.owner.operation.name == "gpu.func")
-    op = value.owner.operation
     if op.name == "arith.select":
         return all(map(_outlives_work_item, list(op.operands)[1:]))
     roots = ("memref.get_global", "gpu.dynamic_shared_memory")
@@ -131,7 +132,7 @@ def _outlives_work_item(value: ir.Value) -> bool:
 
 
 _ALIGNMENT = 64  # bytes
-_MOST_BYTES = 8 << 20  # of a workgroup: more would not stay in any cache
+_MOST_BYTES = 8 << 20  # of a workgroup; more would not fit in any cache
 
 
 def allocate_attributions(function: ir.Operation) -> None:
@@ -150,23 +151,21 @@ def allocate_attributions(function: ir.Operation) -> None:
 
 
 def place_private_memory(function: ir.Operation) -> None:
-    """Give a context array to each private array that must outlive a barrier.
+    """Replace each private array that is used across a barrier by a context array.
 
     Raises ``CannotFissionError`` for arrays whose size is not known.
     """
     entry = function.regions[0].blocks[0]
-    if not any(op.name == "memref.alloca" for op in operations(entry)):
+    allocations = [op for op in operations(entry) if op.name == "memref.alloca"]
+    if not allocations:
         return
-    inside = [inner for op in operations(entry) for inner in nested(op)]
-    collective = collective_ops(inside, function)
+    collective = collective_ops(all_operations(function), function)
     name, count, made = symbol_name(function), most_items(function), 0
     position: ir.Value | None = None
-    for op in list(operations(entry)):
-        if op.name != "memref.alloca":
-            continue
+    for op in allocations:
         order = list(operations(entry))
-        places = {other: number for number, other in enumerate(order)}
-        users = sorted({places[_ancestor_in(use, entry)] for use in _uses(op.results[0])})
+        numbers = {other: number for number, other in enumerate(order)}
+        users = sorted({numbers[ancestor_in(use, entry)] for use in _uses(op.results[0])})
         if not users:
             op.erase()
         elif not any(other in collective for other in order[users[0] : users[-1] + 1]):
@@ -193,7 +192,7 @@ def _replace(op: ir.Operation, memory: ir.Value, at: ir.Value, emit: Emitter) ->
 
 
 def _uses(value: ir.Value) -> list[ir.Operation]:
-    """Return every op that uses ``value`` or a view of it."""
+    """Return the ops that use ``value`` or a view of it."""
     found = []
     for use in value.uses:
         owner = use.owner.operation
@@ -207,23 +206,16 @@ def _uses(value: ir.Value) -> list[ir.Operation]:
     return found
 
 
-def _ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    while op.block != block:
-        op = op.parent.operation
-    return op
-
-
 def _size(op: ir.Operation) -> int:
     """Return the bytes of the array, rounded up."""
     kind = ir.MemRefType(op.results[0].type)
     if not kind.has_static_shape or not isinstance(kind.layout, ir.AffineMapAttr):
         raise CannotFissionError("private memory of unknown size")
-    if not ir.AffineMapAttr(kind.layout) == ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
+    if kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
         raise CannotFissionError("private memory with a layout")
     is_complex = isinstance(kind.element_type, ir.ComplexType)
     size = None if is_complex else element_bytes(kind.element_type)
     if size is None:
         raise CannotFissionError(f"private memory of {kind.element_type}")
-    for extent in kind.shape:
-        size *= extent
+    size *= int(prod(kind.shape))
     return max(size + _ALIGNMENT - 1, _ALIGNMENT) // _ALIGNMENT * _ALIGNMENT

@@ -1,26 +1,32 @@
 """Work-item fission: a kernel with barriers becomes loops over work-items between the barriers.
 
-Every segment of code between barriers becomes a loop nest over the work-items, which LLVM can vectorise,
-and the control flow around barriers, the same for all, runs once.
+Each segment of code between barriers becomes a loop nest over the work-items, which LLVM can vectorise.
+Uniform control flow around barriers runs once.
 
-A condition around a barrier that is not known to be the same for all is kept in a context array and looked
-at when the kernel runs. Where a barrier follows that needs the whole workgroup, all must agree: if they do
-not, the program ends with a message, as in the fibers tier. Else (subgroups that take different ways) those
-that go on are a mask, and what follows is done for them only.
+A condition around a barrier that is not known to be uniform is kept in a context array and tested at run
+time. Where a barrier follows that needs the whole workgroup, all work-items must agree: if they do not, the
+program ends with a message, as in the fibers tier. Otherwise, as when subgroups take different branches, a
+mask selects the work-items that run the following code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission import masks
+from gpubuild.engine.backends.cpu.fission.all_reduce import (
+    PartialSums,
+    Reduction,
+    reduce_array,
+    worth_repeating,
+)
+from gpubuild.engine.backends.cpu.fission.applicability import functions_with_barriers
 from gpubuild.engine.backends.cpu.fission.chunk_code import ChunkCode
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load, store
-from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, body_of
+from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, has_bounds_check
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
 from gpubuild.engine.backends.cpu.fission.item_loops import (
     Extents,
@@ -30,7 +36,7 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
     open_chunks,
     set_operands,
 )
-from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
+from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange, has_interchangeable_loop
 from gpubuild.engine.backends.cpu.fission.masks import Mask
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     BARRIERS,
@@ -39,102 +45,113 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     WAITS_FOR,
     WORKGROUP_BARRIERS,
     Uniformity,
+    all_operations,
+    ancestor_in,
+    body_operations,
     collective_ops,
+    has_versions,
     is_barrier_report,
     is_pure,
     must_agree,
+    named,
     nested,
     operations,
     reaches_workgroup_barrier,
     terminator,
 )
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import (
+    SUFFIX,
     CannotFissionError,
     each_workgroup_function,
     most_items,
 )
-from gpubuild.engine.backends.cpu.reductions.partial_sums import PartialSums, Reduction, worth_repeating
-from gpubuild.engine.backends.cpu.reductions.workgroup_array import reduce_array
-from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.backends.cpu.state import (
+    NO_FISSION,
+    WORKGROUP_OF,
+    CpuLowering,
+    gpu_kernels,
+    kernel_module,
+)
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import callee, defining_op, symbol_name
 from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES
 from gpubuild.targets.target import Sanitize
 
 
+def add_workgroup_functions(module: ir.Module, _: CpuLowering) -> None:
+    """Copy each kernel that has barriers, or that gains from loops over its work-items."""
+    kernels = kernel_module(module)
+    waiting = functions_with_barriers(kernels)
+    taken = {symbol_name(op) for op in operations(kernels.regions[0].blocks[0])}
+    for kernel in gpu_kernels(module):
+        name = symbol_name(kernel)
+        gains = has_interchangeable_loop(kernel) or has_bounds_check(kernel) or has_versions(kernel)
+        if name + SUFFIX in taken:
+            kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
+        elif name in waiting or gains:
+            function = kernel.clone(ir.InsertionPoint(kernel)).operation
+            function.attributes["sym_name"] = ir.StringAttr.get(name + SUFFIX)
+            function.attributes[WORKGROUP_OF] = ir.StringAttr.get(name)
+
+
 def fission(module: ir.Module, lowering: CpuLowering) -> None:
     """Make loops over work-items of the code between barriers, in each workgroup function."""
     kernels = kernel_module(module)
-    # Checked for divergent barriers, a kernel keeps fibers, which report each and go on.
-    asks = Sanitize.BARRIER not in lowering.sanitize
-    each_workgroup_function(kernels, lambda function: _cut(function, asks_at_run_time=asks))
-    body = kernels.regions[0].blocks[0]
-    called = {callee(op) for top in operations(body) for op in nested(top) if op.name == "func.call"}
-    index, i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
-    for name, inputs in ((image_layout.PLACE_ITEM, [index] * 4), (image_layout.DIVERGED, [index, i32])):
+    # A kernel checked for divergent barriers keeps fibers, which report each barrier and continue.
+    test = Sanitize.BARRIER not in lowering.sanitize
+    each_workgroup_function(kernels, lambda function: _cut(function, test_at_run_time=test))
+    called = {callee(call) for call in named(kernels, {"func.call"})}
+    # lower/calls and lower/barriers replace the calls.
+    for name, inputs in (
+        (image_layout.PLACE_ITEM, "index, index, index, index"),
+        (image_layout.DIVERGED, "index, i32"),
+    ):
         if name in called:
-            _declare(body, name, inputs)
+            function = ir.Operation.parse(f"func.func private @{name}({inputs})")
+            ir.InsertionPoint.at_block_begin(kernels.regions[0].blocks[0]).insert(function)
 
 
-def _declare(body: ir.Block, name: str, inputs: Sequence[ir.Type]) -> None:
-    """Declare a function whose calls lower/calls or lower/barriers replace."""
-    ir.Operation.create(
-        "func.func",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(name),
-            "sym_visibility": ir.StringAttr.get("private"),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(inputs), [])),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
-    )
-
-
-def _cut(function: ir.Operation, *, asks_at_run_time: bool) -> None:
-    """Cut ``function``, with loops interchanged where that pays, if it can be done."""
-    work = _Fission(function, interchange=True, asks_at_run_time=asks_at_run_time)
+def _cut(function: ir.Operation, *, test_at_run_time: bool) -> None:
+    """Cut ``function``, if possible with loops interchanged where that pays."""
+    work = _Fission(function, interchange=True, test_at_run_time=test_at_run_time)
     try:
         work.run()
     except (CannotFissionError, RecursionError):
         work.undo()
-        _Fission(function, interchange=False, asks_at_run_time=asks_at_run_time).run()
+        _Fission(function, interchange=False, test_at_run_time=test_at_run_time).run()
 
 
 class _Fission:
-    """The transformation of one function. New code is built behind the old, which then goes."""
+    """The transformation of one function. New code is built behind the old code, which is erased then."""
 
-    def __init__(self, function: ir.Operation, *, interchange: bool, asks_at_run_time: bool) -> None:
-        self.asks_at_run_time = asks_at_run_time
+    def __init__(self, function: ir.Operation, *, interchange: bool, test_at_run_time: bool) -> None:
+        self.test_at_run_time = test_at_run_time
         self.entry = function.regions[0].blocks[0]
         self.end = terminator(self.entry)
-        self.body = [op for op in operations(self.entry) if op != self.end]
-        inside = [op for top in self.body for op in nested(top)]
-        self.collective = collective_ops(inside, function)
+        self.body = body_operations(self.entry)
+        ops = all_operations(function)[:-1]  # without the terminator
+        self.collective = collective_ops(ops, function)
         self.uniformity = Uniformity(self.entry, self.collective)
         self.head = Emitter(self.body[0])
         self.arrays = ContextArrays(function, symbol_name(function), most_items(function), self.head)
-        self.code = ItemCode(inside, self.uniformity, self.arrays)
+        self.code = ItemCode(ops, self.uniformity, self.arrays)
         self.interchange = Interchange(self.entry, self.collective, self.uniformity)
         self.guards = BoundsChecks(self.interchange, self.code.once, self.code.old)
         self.chunk_arrays: dict[ir.Value, ir.Value] = {}
+        self.extents = Extents.emit(self.head)
         if not interchange:
             self.interchange.switch_off()
             self.guards.switch_off()
 
-    @cached_property
-    def extents(self) -> Extents:
-        return Extents.emit(self.head)
-
     def run(self) -> None:
-        _ = self.extents
+        """Build the new code and erase the old."""
         emit = Emitter(self.end)
         self.flush(self.block(self.body, emit), emit)
         for op in reversed(self.body):
             op.erase()
 
     def undo(self) -> None:
-        """Erase what :meth:`run` had built when it failed."""
+        """Erase the code that :meth:`run` had built when it failed."""
         old = {*self.body, self.end}
         for op in reversed(list(operations(self.entry))):
             if op not in old:
@@ -144,7 +161,7 @@ class _Fission:
     # ---- code that runs once for all work-items ----
 
     def block(self, ops: Sequence[ir.Operation], emit: Emitter) -> list[ir.Operation]:
-        """Build ``ops`` where ``emit`` points; return the last ones, which no barrier ends."""
+        """Build ``ops`` up to the last barrier; return the rest."""
         pending: list[ir.Operation] = []
         for op in ops:
             if op.name in BARRIERS:
@@ -182,40 +199,27 @@ class _Fission:
     def _for(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
         bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
         if not all(map(self.uniformity.uniform, bounds)):
-            raise CannotFissionError(
-                f"{_first_collective(op)} in a divergent {op.name}"
-            )  # others became scf.while
+            raise CannotFissionError(f"{_first_collective(op)} in a divergent {op.name}")
         body = op.regions[0].blocks[0]
         end = terminator(body)
         counter, *arguments = list(body.arguments)
-        same = [self.uniformity.uniform(argument) for argument in arguments]
-        varying = [a for a, uniform in zip(arguments, same, strict=True) if not uniform]
-        entering = [(v, self.arrays.of(a)) for v, a in zip(initial, arguments, strict=True) if a in varying]
-        self.flush(pending, emit, op, entering)
+        self.flush(pending, emit, op, self._varying(initial, arguments))
         for argument, value in zip(arguments, end.operands, strict=True):
-            if argument in varying and self._may_share(argument, value, body):
+            if not self.uniformity.uniform(argument) and self._may_share(argument, value, body):
                 self.arrays.share(value, argument)
-        carried = [self.code.uniform(v) for v, uniform in zip(initial, same, strict=True) if uniform]
         attributes = {name: op.attributes[name] for name in op.attributes}
         lower, upper, step = (self.code.uniform(v) for v in bounds)
-        loop = for_loop(emit, lower, upper, step, carried, attributes)
-        inner = loop.regions[0].blocks[0]
-        self.code.once[counter] = inner.arguments[0]
-        kept = [a for a, uniform in zip(arguments, same, strict=True) if uniform]
-        self.code.once.update(zip(kept, list(inner.arguments)[1:], strict=True))
-        leaving = [
-            (v, self.arrays.of(a)) for v, a in zip(end.operands, arguments, strict=True) if a in varying
-        ]
-        new_end = terminator(inner)
-        self._masked_block(body, Emitter(new_end), leaving, self.code.mask)
-        following = [self.code.uniform(v) for v, uniform in zip(end.operands, same, strict=True) if uniform]
-        set_operands(new_end, following)
-        results = iter(loop.results)
-        for result, argument, uniform in zip(op.results, arguments, same, strict=True):
-            if uniform:
-                self.code.once[result] = next(results)
-            else:
+        loop = for_loop(emit, lower, upper, step, self._carried(initial, arguments), attributes)
+        new_counter, *new_arguments = list(loop.regions[0].blocks[0].arguments)
+        self.code.once[counter] = new_counter
+        self._map_uniform(arguments, new_arguments)
+        new_end = terminator(loop.regions[0].blocks[0])
+        self._masked_block(body, Emitter(new_end), self._varying(end.operands, arguments), self.code.mask)
+        set_operands(new_end, self._carried(end.operands, arguments))
+        for result, argument in zip(op.results, arguments, strict=True):
+            if not self.uniformity.uniform(argument):
                 self.arrays.share(result, argument)
+        self._map_uniform(op.results, loop.results)
 
     def _if(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
         condition = op.operands[0]
@@ -224,7 +228,7 @@ class _Fission:
             self.flush(pending, emit)
             chosen = self.code.uniform(condition)
         else:
-            self._check_asking(op)
+            self._require_test(op)
             bits = self.arrays.make(condition.type)
             self.flush(pending, emit, op, [(condition, bits)])
             if not must_agree(op):
@@ -232,27 +236,23 @@ class _Fission:
                 return
             chosen = self._agree(op, bits, emit, inverted=not reaches_workgroup_barrier(branches[0]))
         results = list(op.results)
-        same = [r for r in results if self.uniformity.uniform(r)]
-        new = if_op(emit, chosen, [r.type for r in same], len(branches))
-        for number, branch in enumerate(branches):
+        new = if_op(emit, chosen, [r.type for r in self._uniform_ones(results)], len(branches))
+        for branch, region in zip(branches, new.regions, strict=False):
             yielded = list(terminator(branch).operands)
-            leaving = [(v, self.arrays.of(r)) for v, r in zip(yielded, results, strict=True) if r not in same]
-            end = terminator(new.regions[number].blocks[0])
-            self._masked_block(branch, Emitter(end), leaving, self.code.mask)
-            set_operands(
-                end, [self.code.uniform(v) for v, r in zip(yielded, results, strict=True) if r in same]
-            )
-        self.code.once.update(zip(same, new.results, strict=True))
+            end = terminator(region.blocks[0])
+            self._masked_block(branch, Emitter(end), self._varying(yielded, results), self.code.mask)
+            set_operands(end, self._carried(yielded, results))
+        self._map_uniform(results, new.results)
 
-    def _check_asking(self, op: ir.Operation) -> None:
-        """Raise ``CannotFissionError`` where ``op`` needs fibers, as no test in the code decides it."""
-        if not self.asks_at_run_time or (op.name == "scf.if" and self._may_meet_in_different_iterations(op)):
+    def _require_test(self, op: ir.Operation) -> None:
+        """Raise ``CannotFissionError`` where ``op`` needs fibers, as no test at run time decides it."""
+        if not self.test_at_run_time or (op.name == "scf.if" and self._may_meet_in_different_iterations(op)):
             raise CannotFissionError(f"{_first_collective(op)} in a divergent {op.name}")
 
     def _may_meet_in_different_iterations(self, op: ir.Operation) -> bool:
-        """Return whether work-items may come to a barrier in different iterations, by their ids.
+        """Return whether work-items may reach a barrier in different iterations, depending on their ids.
 
-        No rule allows it, but fibers run it: for the runtime they wait at the same barrier.
+        Such a kernel is incorrect, but fibers run it: for the runtime they wait at the same barrier.
         """
         values, seen, ids, loops = [op.operands[0]], set(), False, False
         while values:
@@ -271,7 +271,7 @@ class _Fission:
     def _masked_if(
         self, op: ir.Operation, branches: Sequence[ir.Block], bits: ir.Value, emit: Emitter
     ) -> None:
-        outer = self.code.mask.array if self.code.mask is not None else None
+        outer = self._mask_array()
         if outer is not None:
             masks.keep(emit, self.extents, bits, outer)
         last = self._is_last(op) and sum(map(self._is_collective, branches)) == 1
@@ -285,7 +285,7 @@ class _Fission:
             ]
             if len(branch.operations) > 1 or leaving:
                 total = masks.count(emit, self.extents, bits)
-                guard = if_op(emit, masks.differs(emit, total, self.extents.zero), [], 1)
+                guard = if_op(emit, emit.compare(Compare.NE, total, self.extents.zero), [], 1)
                 end = terminator(guard.regions[0].blocks[0])
                 self._masked_block(branch, Emitter(end), leaving, Mask(array=bits, last=last))
 
@@ -296,7 +296,7 @@ class _Fission:
         following = list(terminator(after).operands)
         arguments, inner, results = list(before.arguments), list(after.arguments), list(op.results)
         if not uniform(condition):
-            self._check_asking(op)
+            self._require_test(op)
         together = uniform(condition) or must_agree(op)
         self.flush(pending, emit, op, self._varying(op.operands, arguments))
         for result, argument in zip(results, inner, strict=True):
@@ -305,11 +305,9 @@ class _Fission:
         mask = self.code.mask
         if not together:
             mask = Mask(array=self.arrays.make(condition.type), last=self._is_last(op))
-            outer = self.code.mask.array if self.code.mask is not None else None
-            masks.fill(emit, self.extents, mask.array, outer)
-        kept_in = [a for a in arguments if uniform(a)]
-        kept_out = [r for r in results if uniform(r)]
-        carried = [self.code.uniform(v) for v, a in zip(op.operands, arguments, strict=True) if uniform(a)]
+            masks.fill(emit, self.extents, mask.array, self._mask_array())
+        kept_in, kept_out = self._uniform_ones(arguments), self._uniform_ones(results)
+        carried = self._carried(op.operands, arguments)
         loop = emit.op("scf.while", carried, [r.type for r in kept_out], regions=2)
         first = loop.regions[0].blocks.append(
             *[a.type for a in kept_in], arg_locs=[op.location] * len(kept_in)
@@ -326,52 +324,62 @@ class _Fission:
                 more = self._agree(op, bits, inside)
             else:
                 more = self._stay(bits, mask, inside)
-        out = [self.code.uniform(v) for v, r in zip(passed, results, strict=True) if uniform(r)]
-        inside.op("scf.condition", [more, *out], [])
+        inside.op("scf.condition", [more, *self._carried(passed, results)], [])
         second = loop.regions[1].blocks.append(
             *[r.type for r in kept_out], arg_locs=[op.location] * len(kept_out)
         )
-        self.code.once.update(zip([a for a in inner if uniform(a)], second.arguments, strict=True))
+        self._map_uniform(inner, second.arguments)
         inside = emit.inside(second)
         self._masked_block(after, inside, self._varying(following, arguments), mask)
-        back = [self.code.uniform(v) for v, a in zip(following, arguments, strict=True) if uniform(a)]
-        inside.op("scf.yield", back, [])
+        inside.op("scf.yield", self._carried(following, arguments), [])
         self.code.once.update(zip(kept_out, loop.results, strict=True))
 
     def _varying(
-        self, values: Sequence[ir.Value], places: Sequence[ir.Value]
+        self, values: Iterable[ir.Value], targets: Sequence[ir.Value]
     ) -> list[tuple[ir.Value, ir.Value]]:
-        """Pair values with the arrays of those of ``places`` that are not the same for all."""
-        pairs = zip(values, places, strict=True)
-        return [(v, self.arrays.of(place)) for v, place in pairs if not self.uniformity.uniform(place)]
+        """Pair each value with the array of its target, where that is not uniform."""
+        pairs = zip(values, targets, strict=True)
+        return [(v, self.arrays.of(t)) for v, t in pairs if not self.uniformity.uniform(t)]
+
+    def _carried(self, values: Iterable[ir.Value], targets: Sequence[ir.Value]) -> list[ir.Value]:
+        """Return the new values of those whose target is uniform."""
+        pairs = zip(values, targets, strict=True)
+        return [self.code.uniform(v) for v, t in pairs if self.uniformity.uniform(t)]
+
+    def _uniform_ones(self, values: Iterable[ir.Value]) -> list[ir.Value]:
+        return [value for value in values if self.uniformity.uniform(value)]
+
+    def _map_uniform(self, old: Iterable[ir.Value], new: Iterable[ir.Value]) -> None:
+        self.code.once.update(zip(self._uniform_ones(old), new, strict=True))
+
+    def _mask_array(self) -> ir.Value | None:
+        return self.code.mask.array if self.code.mask is not None else None
 
     def _agree(self, op: ir.Operation, bits: ir.Value, emit: Emitter, *, inverted: bool = False) -> ir.Value:
-        """Build a test that all work-items agree on ``bits``; return the condition that they have there.
+        """Build a test that all work-items have the same condition in ``bits``; return that condition.
 
-        With ``inverted`` the barrier is where a condition is false.
+        With ``inverted`` the barrier is reached where the condition is false.
         """
         extents = self.extents
         if inverted:
             rest = self.arrays.make(ir.IntegerType.get_signless(1))
-            masks.others(
-                emit, extents, rest, bits, self.code.mask.array if self.code.mask is not None else None
-            )
+            masks.others(emit, extents, rest, bits, self._mask_array())
             bits = rest
         elif self.code.mask is not None:
             masks.keep(emit, extents, bits, self.code.mask.array)
         total = masks.count(emit, extents, bits)
-        masks.require_all(emit, extents, bits, total, _first(op, WORKGROUP_BARRIERS))
+        masks.require_all(emit, extents, bits, total, named(op, WORKGROUP_BARRIERS)[0])
         if inverted:
             true = emit.constant(1, ir.IntegerType.get_signless(1))
-            return emit.binary("arith.xori", masks.differs(emit, total, extents.zero), true)
-        return masks.differs(emit, total, extents.zero)
+            return emit.binary("arith.xori", emit.compare(Compare.NE, total, extents.zero), true)
+        return emit.compare(Compare.NE, total, extents.zero)
 
     def _stay(self, bits: ir.Value, mask: Mask, emit: Emitter) -> ir.Value:
-        """Take the work-items that are not in ``bits`` out of ``mask``; return whether any are left."""
+        """Remove the work-items that are not in ``bits`` from ``mask``; return whether any are left."""
         extents = self.extents
         masks.keep(emit, extents, bits, mask.array)
         masks.fill(emit, extents, mask.array, bits)
-        return masks.differs(emit, masks.count(emit, extents, bits), extents.zero)
+        return emit.compare(Compare.NE, masks.count(emit, extents, bits), extents.zero)
 
     def _masked_block(
         self,
@@ -380,16 +388,15 @@ class _Fission:
         leaving: list[tuple[ir.Value, ir.Value]],
         mask: Mask | None,
     ) -> None:
-        """Build ``block`` for the work-items of ``mask``, at least one."""
+        """Build ``block`` for the work-items of ``mask``, at least one; ``leaving`` values go to arrays."""
         outer = self.code.mask
         self.code.mask = self._enter(block, mask, emit)
-        end = terminator(block)
-        rest = self.block([op for op in operations(block) if op != end], emit)
-        self.flush(rest, emit, end, leaving)
+        rest = self.block(body_operations(block), emit)
+        self.flush(rest, emit, terminator(block), leaving)
         self.code.mask = outer
 
     def _enter(self, block: ir.Block, mask: Mask | None, emit: Emitter) -> Mask | None:
-        """Test that no work-item in ``block`` waits for one that is not; return the mask from then on."""
+        """Build a test that no work-item in ``block`` waits for one outside; return the mask of the block."""
         if mask is None:
             return None
         extents = self.extents
@@ -420,7 +427,7 @@ class _Fission:
     def _may_share(self, argument: ir.Value, value: ir.Value, body: ir.Block) -> bool:
         """Return whether ``value``, the next ``argument``, can overwrite it as soon as it is computed.
 
-        Next to a bounds check what is computed from ``argument`` may be computed once more, behind the check.
+        Values computed from ``argument`` may be computed again behind a bounds check.
         """
         if any(map(self.guards.is_check, operations(body))):
             return False
@@ -430,8 +437,7 @@ class _Fission:
             return False
         if self.uniformity.uniform(value) or self.code.recompute.possible(owner) or value in self.arrays:
             return False
-        users = [_ancestor_in(use.owner.operation, order) for use in argument.uses]
-        return all(user is not None and order[user] <= order[owner] for user in users)
+        return all(order[ancestor_in(use.owner.operation, body)] <= order[owner] for use in argument.uses)
 
     # ---- code that runs for each work-item ----
 
@@ -442,9 +448,9 @@ class _Fission:
         consumer: ir.Operation | None = None,
         copies: Sequence[tuple[ir.Value, ir.Value]] = (),
     ) -> None:
-        """Make the loop nest that runs ``ops`` and then copies values into arrays.
+        """Build the loop nest that runs ``ops`` and then stores values in arrays.
 
-        ``consumer`` is the op that takes these values, and nothing else from ``ops`` directly.
+        ``consumer`` is the op that uses these values, and nothing else from ``ops`` directly.
         """
         mine = {value for op in ops for value in op.results}
         wanted = [(v, array) for v, array in copies if v in mine or not self.arrays.holds(v, array)]
@@ -455,7 +461,7 @@ class _Fission:
             inside.add(consumer)
         interchanged = any(op in self.interchange.loops or op in self.interchange.guards for op in ops)
         if interchanged and self.code.mask is None:
-            self.chunk_arrays.clear()  # they hold the last chunk's values of the segment before
+            self.chunk_arrays.clear()  # their values belong to the segment before
             for chunk in open_chunks(emit, self.extents):
                 ChunkCode(
                     code=self.code,
@@ -478,7 +484,7 @@ class _Fission:
         emit: Emitter,
         inside: set[ir.Operation],
     ) -> list[ir.Operation]:
-        """Build what can have loops of its own; return the rest, which computes ``wanted``."""
+        """Build the parts of ``ops`` that get their own loops; return the rest, which computes ``wanted``."""
         self.code.repeatable = {op for op in ops if is_pure(op)}
         segments = [] if self.code.mask else self.guards.segments(ops, wanted)
         *before, last = segments or [list(ops)]
@@ -510,7 +516,7 @@ class _Fission:
         """Build the loop nest that runs ``ops``, a part of those that are ``inside`` a segment."""
         if len(ops) == 1 and not self.code.mask and self.guards.is_check(ops[0]):
             loops = self.guards.open(ops[0], emit, self.extents)
-            ops = body_of(ops[0])
+            ops = body_operations(ops[0].regions[0].blocks[0])
         else:
             loops = ItemLoops.open(emit, self.extents)
         if self.code.mask is not None:
@@ -519,7 +525,7 @@ class _Fission:
         return loops
 
     def _body(self, ops: Sequence[ir.Operation], loops: ItemLoops, inside: set[ir.Operation]) -> None:
-        """``ops`` for the work-item of ``loops``; what is used outside the segment is kept."""
+        """Build ``ops`` for the work-item of ``loops``; keep values that are used outside the segment."""
         self.code.set_item(ops, loops)
         for op in ops:
             new = self.code.copy(op, loops, loops.emit)
@@ -531,19 +537,9 @@ class _Fission:
 
 def _first_collective(op: ir.Operation) -> str:
     """Return the name of the first operation in ``op`` at which work-items wait."""
-    first = _first(op, COLLECTIVE_OPS)
+    first = named(op, COLLECTIVE_OPS)[0]
     return str(first.attributes[WAITS_FOR].value if WAITS_FOR in first.attributes else first.name)
 
 
-def _first(op: ir.Operation, names: frozenset[str]) -> ir.Operation:
-    return next(inner for inner in nested(op) if inner.name in names)
-
-
 def _first_in(block: ir.Block, names: frozenset[str]) -> ir.Operation:
-    return next(inner for op in operations(block) for inner in nested(op) if inner.name in names)
-
-
-def _ancestor_in(op: ir.Operation, order: Mapping[ir.Operation, int]) -> ir.Operation | None:
-    while op is not None and op not in order:
-        op = op.parent.operation if op.parent is not None else None
-    return op
+    return next(inner for op in operations(block) for inner in named(op, names))

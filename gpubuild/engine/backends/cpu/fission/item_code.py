@@ -1,15 +1,13 @@
-"""Code of one work-item: copies of a kernel's operations whose operands are values of that work-item.
+"""Copy a kernel's operations for one work-item, with operands that are values of that work-item.
 
-A value of a work-item that is needed behind a barrier is
-
-- computed once for all when it is uniform;
-- computed again when that takes a few integer operations;
-- kept in a context array otherwise.
+A value that is needed behind a barrier is computed once for all work-items when it is uniform, computed
+again when that is a few integer operations, and otherwise kept in a context array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from mlir import ir
 
@@ -24,9 +22,9 @@ from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissi
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op
 
-_MOST = 16  # operations; more of them cost as much as loading from the first cache, and not only in time
-_MOST_FOR_VIEWS = 256  # a memref cannot be kept in memory, so that there is no cheaper way
-_DIVISION = 8  # as many others
+_MOST = 16  # operations; more of them cost as much as a load from the first cache
+_MOST_FOR_VIEWS = 256  # a memref cannot be kept in memory
+_DIVISION = 8  # costs as much as so many others
 _NEVER = 1 << 20
 _DIALECTS = frozenset({"arith", "index", "affine"})
 
@@ -34,7 +32,7 @@ _DIALECTS = frozenset({"arith", "index", "affine"})
 class ItemCode:
     """Copies operations of a function that is being cut.
 
-    ``old`` are all values of the function; ``once`` maps uniform ones to those of the new code.
+    ``old`` are all values of the function; ``once`` maps the uniform ones to their values in the new code.
     """
 
     def __init__(self, ops: Sequence[ir.Operation], uniformity: Uniformity, arrays: ContextArrays) -> None:
@@ -43,11 +41,11 @@ class ItemCode:
         self.arrays = arrays
         self.recompute = Recompute(uniformity)
         self.shuffles = StaticShuffles(ops, self.uniform)
-        self.repeatable: set[ir.Operation] = set()  # of the segment between barriers at hand
-        self.mask: Mask | None = None  # of the code that is being built
+        self.repeatable: set[ir.Operation] = set()  # of the current segment between barriers
+        self.mask: Mask | None = None  # of the code under construction
 
     def uniform(self, value: ir.Value) -> ir.Value:
-        """Return what a value that is the same for all work-items is in the new code."""
+        """Return the value in the new code of one that is the same for all work-items."""
         if value not in self.old:
             return value
         if value not in self.once:
@@ -56,19 +54,16 @@ class ItemCode:
 
     def compute_once(self, op: ir.Operation, emit: Emitter) -> None:
         """Copy an operation whose results are uniform."""
-        operands = [self.uniform(value) for value in op.operands]
-        new = emit.copy(op)
-        for index, value in enumerate(operands):
-            new.operands[index] = value
+        new = copy_with(op, [self.uniform(value) for value in op.operands], emit)
         self.once.update(zip(op.results, new.results, strict=True))
 
     def set_item(self, ops: Sequence[ir.Operation], loops: ItemLoops) -> None:
-        """Write the ids of the loops' work-item into its record, if one of ``ops`` reads that."""
+        """Store the ids of the loops' work-item in its record, if one of ``ops`` reads them there."""
         if any(map(needs_item, ops)):
             _set_item(loops, loops.emit)
 
     def value(self, value: ir.Value, loops: ItemLoops, emit: Emitter) -> ir.Value:
-        """Return what the kernel's ``value`` is for the loops' work-item."""
+        """Return the kernel's ``value`` for the loops' work-item."""
         if value not in self.old:
             return value
         if value in self.once:
@@ -109,12 +104,20 @@ class ItemCode:
         return new
 
     def _read_lane(self, read: ir.Operation, loops: ItemLoops) -> None:
-        """A work-item that reads one that takes no part gets its own value."""
+        """Let a work-item that would read one outside the mask read its own value."""
         del read.attributes[FROM_LANE]
         if not self.shuffles.read(read, loops.linear) and self.mask is not None:
-            at, place = Emitter(read), read.operands[1]
-            bit = load(ir.IntegerType.get_signless(1), self.mask.array, loops, at, at=place)
-            read.operands[1] = at.op("arith.select", [bit, place, loops.linear], [place.type]).results[0]
+            emit, source = Emitter(read), read.operands[1]
+            bit = load(ir.IntegerType.get_signless(1), self.mask.array, loops, emit, at=source)
+            read.operands[1] = emit.select(bit, source, loops.linear)
+
+
+def copy_with(op: ir.Operation, operands: Sequence[ir.Value], emit: Emitter) -> ir.Operation:
+    """Return a copy of ``op`` with these operands."""
+    new = emit.copy(op)
+    for index, operand in enumerate(operands):
+        new.operands[index] = operand
+    return new
 
 
 def _set_item(loops: ItemLoops, emit: Emitter) -> None:
@@ -128,28 +131,23 @@ def _defined(op: ir.Operation) -> list[ir.Value]:
 
 
 class Recompute:
-    """Costs of the ops of one function, each looked at once."""
+    """The costs of computing operations of one function again."""
 
     def __init__(self, uniformity: Uniformity) -> None:
         self._uniformity = uniformity
-        self._costs: dict[ir.Operation, int] = {}
+        self._cost = cache(self._count)
 
     def possible(self, op: ir.Operation) -> bool:
-        """Return whether each user may compute ``op`` again from what is known about a work-item."""
+        """Return whether each user may compute ``op`` again, from uniform values and ids of a work-item."""
         most = _MOST_FOR_VIEWS if op.name in VIEWS else _MOST
         return self._cost(op) <= most
-
-    def _cost(self, op: ir.Operation) -> int:
-        if op not in self._costs:
-            self._costs[op] = self._count(op)
-        return self._costs[op]
 
     def _count(self, op: ir.Operation) -> int:
         if op.name in ITEM_IDS:
             return 1
         if not is_pure(op) or (op.name not in VIEWS and op.name.partition(".")[0] not in _DIALECTS):
             return _NEVER
-        if op.name not in VIEWS and not all(map(_is_whole, (*op.operands, *op.results))):
+        if op.name not in VIEWS and not is_integer(op):
             return _NEVER
         cost = _DIVISION if "div" in op.name or "rem" in op.name else 1
         return min(_NEVER, cost + sum(map(self._operand, op.operands)))
@@ -157,8 +155,10 @@ class Recompute:
     def _operand(self, value: ir.Value) -> int:
         if self._uniformity.uniform(value):
             return 0
-        return _NEVER if isinstance(value.owner, ir.Block) else self._cost(value.owner.operation)
+        op = defining_op(value)
+        return _NEVER if op is None else self._cost(op)
 
 
-def _is_whole(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.IndexType | ir.IntegerType)
+def is_integer(op: ir.Operation) -> bool:
+    """Return whether all operands and results of ``op`` are integers."""
+    return all(isinstance(v.type, ir.IndexType | ir.IntegerType) for v in (*op.operands, *op.results))

@@ -1,36 +1,43 @@
-"""Interchange: which loops of a kernel run faster around the loop over work-items than inside it.
+"""Find loops of a kernel that run faster around the loop over work-items than inside it.
 
-A loop that every work-item runs keeps LLVM from vectorising over work-items: it looks at innermost loops
-only. Where all work-items run the same iterations, or each starts at an iteration of its own and goes on in
-the same steps, some work-items at a time may run one iteration after the other together. That pays when the
-accesses to memory then are next to each other. chunk_code builds such loops.
+A loop inside that over work-items keeps LLVM from vectorising over work-items, as it vectorises innermost
+loops only. Where all work-items run the same iterations, or start at different ones and have the same step,
+a chunk of work-items may run one iteration after the other together. That pays when their accesses to
+memory are then next to each other. chunk_code builds such loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from functools import cache
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
-from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, is_pure, operations
-from gpubuild.engine.ir.query import constant_integer, scalar_bits
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    ITEM_IDS,
+    POSITIONS,
+    Uniformity,
+    is_id,
+    is_pure,
+    operations,
+)
+from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
 
-_UNROLLED = 32  # LLVM unrolls loops of a known number of iterations: what it does then is as good
+_UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
-_IDS = frozenset({"gpu.thread_id", "gpu.global_id"})
 UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``<=`` of that kind
 
 
 class Interchange:
     """The loops of one function; ``loops`` maps each to whether work-items start at different iterations.
 
-    ``collective`` are the operations around barriers, which run once for all work-items anyway. ``guards``
-    are the bounds checks around such loops: most chunks pass them as a whole.
+    ``collective`` are the operations around barriers, which run once for all work-items. ``guards`` are the
+    bounds checks around such loops, which all work-items of most chunks pass.
     """
 
     def __init__(self, entry: ir.Block, collective: set[ir.Operation], uniformity: Uniformity) -> None:
@@ -43,17 +50,17 @@ class Interchange:
         self._block(entry)
 
     def switch_off(self) -> None:
-        """Interchange nothing."""
+        """Interchange no loop."""
         self.loops.clear()
         self.guards.clear()
         self._forget_values()
 
     def _forget_values(self) -> None:
-        """What is known of values changes with ``loops``; until then each is looked at once."""
-        self._same: dict[ir.Value, bool] = {}
-        self._terms: dict[ir.Value, int | None] = {}
-        self._slopes: dict[tuple[ir.Value, str], int | None] = {}
-        self._checks: dict[ir.Value, bool] = {}
+        """Clear the caches of properties of values, which depend on ``loops``."""
+        self.uniform = cache(self._is_uniform)
+        self._x_terms = cache(self._count_x_terms)
+        self._slope = cache(self._compute_slope)
+        self._is_bounds_check = cache(self._compares_bounds)
 
     def _block(self, block: ir.Block) -> None:
         for op in operations(block):
@@ -73,17 +80,12 @@ class Interchange:
         if len(self.loops) > before:
             self.guards.add(op)
 
-    def _is_bounds_check(self, value: ir.Value) -> bool:
-        if value not in self._checks:
-            self._checks[value] = self._asks_for_bounds(value)
-        return self._checks[value]
-
-    def _asks_for_bounds(self, value: ir.Value) -> bool:
+    def _compares_bounds(self, value: ir.Value) -> bool:
         if self.uniform(value):
             return True
-        if isinstance(value.owner, ir.Block):
+        op = defining_op(value)
+        if op is None:
             return False
-        op = value.owner.operation
         if op.name == "arith.andi":
             return all(map(self._is_bounds_check, op.operands))
         if op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value not in UPPER_BOUNDS:
@@ -119,7 +121,7 @@ class Interchange:
                 self._forget(inner)
 
     def _accesses(self, op: ir.Operation, *, strided: bool) -> tuple[int, int]:
-        """How many accesses of neighbouring work-items, and of following iterations, are neighbours."""
+        """Count accesses next to each other for neighbouring work-items, and for following iterations."""
         counter = op.regions[0].blocks[0].arguments[0]
         good = bad = 0
         for access in _without_loops(op.regions[0].blocks[0]):
@@ -127,20 +129,15 @@ class Interchange:
             if first is None or len(access.operands) == first:
                 continue
             indices = list(access.operands)[first:]
-            slopes = [self._slope(index) for index in indices]
+            slopes = [self._slope(index, "x") for index in indices]
             if slopes[-1] == 1 and not any(slopes[:-1]):
                 good += 1
             elif not strided and any(slope != 0 for slope in slopes) and _follows(indices[-1], counter):
                 bad += 1
         return good, bad
 
-    def uniform(self, value: ir.Value) -> bool:
-        """Whether all work-items of a workgroup that run an iteration together have the same ``value``."""
-        if value not in self._same:
-            self._same[value] = self._is_uniform(value)
-        return self._same[value]
-
     def _is_uniform(self, value: ir.Value) -> bool:
+        """Return whether all work-items that run an iteration together have the same ``value``."""
         owner = value.owner
         block = owner if isinstance(owner, ir.Block) else owner.operation.block
         around = block.owner.operation
@@ -151,18 +148,13 @@ class Interchange:
         op = owner.operation
         return is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniform, op.operands))
 
-    def _x_terms(self, value: ir.Value) -> int | None:
-        """Return how often the work-item's x is in a sum of it and of uniform values."""
-        if value not in self._terms:
-            self._terms[value] = self._counted_x_terms(value)
-        return self._terms[value]
-
-    def _counted_x_terms(self, value: ir.Value) -> int | None:
+    def _count_x_terms(self, value: ir.Value) -> int | None:
+        """Return how often the work-item's x is in a sum of it and of uniform values; ``None``: not known."""
         if self.uniform(value):
             return 0
-        if isinstance(value.owner, ir.Block):
+        op = defining_op(value)
+        if op is None:
             return None
-        op = value.owner.operation
         if is_id(op, "x"):
             return 1
         if op.name == "arith.index_cast":
@@ -172,13 +164,8 @@ class Interchange:
         parts = [self._x_terms(operand) for operand in op.operands]
         return None if None in parts else sum(p for p in parts if p is not None)
 
-    def _slope(self, value: ir.Value, axis: str = "x") -> int | None:
-        """By how much ``value`` grows from a work-item to the next one on ``axis``; ``None``: not known."""
-        if (value, axis) not in self._slopes:
-            self._slopes[value, axis] = self._computed_slope(value, axis)
-        return self._slopes[value, axis]
-
-    def _computed_slope(self, value: ir.Value, axis: str) -> int | None:
+    def _compute_slope(self, value: ir.Value, axis: str) -> int | None:
+        """Return the growth of ``value`` from a work-item to the next on ``axis``; ``None``: not known."""
         if self.uniform(value):
             return 0
         owner = value.owner
@@ -187,7 +174,7 @@ class Interchange:
             strided = self.loops.get(around) and value == owner.arguments[0]
             return None if not strided else 1 if axis == "x" else 0
         op = owner.operation
-        if op.name in _IDS:
+        if op.name in POSITIONS:
             return 1 if is_id(op, axis) else 0
         if op.name in CASTS:
             narrow = min(map(scalar_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
@@ -200,23 +187,15 @@ class Interchange:
 
 
 def has_interchangeable_loop(kernel: ir.Operation) -> bool:
-    """Return whether a kernel without barriers has such loops."""
+    """Return whether a kernel without barriers has loops to interchange."""
     entry = kernel.regions[0].blocks[0]
     if len(kernel.regions[0].blocks) != 1 or not any(o.name in _HOLD for o in operations(entry)):
         return False
     return bool(Interchange(entry, set(), Uniformity(entry, set())).loops)
 
 
-def is_id(op: ir.Operation, axis: str) -> bool:
-    """Return whether ``op`` is the work-item's place on ``axis``, in its workgroup or in the grid."""
-    return op.name in _IDS and str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0] == axis
-
-
 def may_jump(value: ir.Value) -> bool:
-    """Whether a sum of a work-item's x and of uniform values may do so in the middle of its type's range.
-
-    It does where a narrower integer on the way overflows.
-    """
+    """Return whether a sum with a work-item's x may jump, as a narrower integer in it overflows."""
     return any(
         op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
         for op in _sources(value, CASTS | _SUMS.keys())
@@ -227,12 +206,11 @@ def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
     """Return the ops named in ``through`` that ``value`` is computed by, each once."""
     pending, seen = [value], set()
     while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, ir.Block) or owner.operation in seen or owner.operation.name not in through:
-            continue
-        seen.add(owner.operation)
-        yield owner.operation
-        pending.extend(owner.operation.operands)
+        op = defining_op(pending.pop())
+        if op is not None and op not in seen and op.name in through:
+            seen.add(op)
+            yield op
+            pending.extend(op.operands)
 
 
 def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
@@ -251,8 +229,7 @@ def _follows(value: ir.Value, counter: ir.Value) -> bool:
 
 
 def _is_short(op: ir.Operation) -> bool:
-    bounds = [constant_integer(value) for value in list(op.operands)[:3]]
-    if any(bound is None for bound in bounds):
+    lower, upper, step = (constant_integer(value) for value in list(op.operands)[:3])
+    if lower is None or upper is None or step is None:
         return False
-    lower, upper, step = (bound for bound in bounds if bound is not None)
     return upper - lower <= _UNROLLED * step

@@ -1,33 +1,32 @@
-"""Structured control flow around barriers becomes ``scf.if``, ``scf.for`` and ``scf.while``.
+"""Make control flow around barriers ``scf.if``, ``scf.for`` over indices and ``scf.while``.
 
-Fission knows these three. Other structured operations are left where no barrier is inside.
-
-Lifting: branches between blocks become structured control flow, which fission can take on.
-
-Upstream's ``lift-cf-to-scf`` does it, on a ``func.func``, which a kernel is made for as long as that takes.
-
-Loop counters: loops that count in integers of another type count in ``index`` instead.
-
-Fission rebuilds loops and computes with their counters: it knows those of type ``index`` only.
+Fission knows these three. Other structured operations stay where no barrier is inside. Branches between
+blocks are lifted by upstream's ``lift-cf-to-scf``, which works on a ``func.func``: the body of a kernel is
+moved to one and back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from mlir import ir
 from mlir.passmanager import PassManager
 
+from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     COLLECTIVE_OPS,
     Uniformity,
+    all_operations,
+    body_operations,
     collective_ops,
+    named,
     nested,
-    operations,
     terminator,
 )
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, symbol_name
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 
 _PASSES = keep_narrow_casts("func.func(lift-cf-to-scf,canonicalize,cse)")
@@ -40,10 +39,7 @@ def has_branches(function: ir.Operation) -> bool:
 
 
 def lift_branches(function: ir.Operation) -> None:
-    """Make one block of the body of a gpu.func or func.func.
-
-    Raises ``CannotFissionError`` if it cannot be.
-    """
+    """Make one block of the body of a gpu.func or func.func, or raise ``CannotFissionError``."""
     if not has_branches(function):
         return
     if function.name == "func.func":
@@ -52,7 +48,7 @@ def lift_branches(function: ir.Operation) -> None:
     emit = Emitter(function)
     kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
     attributes = {
-        "sym_name": ir.StringAttr.get(f"{function.attributes['sym_name'].value}.lifted"),
+        "sym_name": ir.StringAttr.get(f"{symbol_name(function)}.lifted"),
         "function_type": ir.TypeAttr.get(ir.FunctionType.get(kinds, [])),
     }
     wrapper = emit.op("func.func", [], [], attributes, regions=1)
@@ -69,7 +65,7 @@ def _move_body(source: ir.Operation, target: ir.Operation) -> None:
     while len(blocks):
         blocks[0].append_to(target.regions[0])
     for block in target.regions[0].blocks:
-        end = block.operations[len(block.operations) - 1].operation
+        end = terminator(block)
         if end.name in _RETURNS:
             Emitter(end).op(_RETURNS[end.name], list(end.operands), [])
             end.erase()
@@ -85,58 +81,47 @@ def _run(function: ir.Operation) -> None:
         raise CannotFissionError("branches between blocks")
 
 
-_INDEX_BITS = 64
-
-
 def count_in_indices(function: ir.Operation) -> None:
-    """Rewrite each such ``scf.for`` in ``function``, where a counter stays below the bound of its own type.
+    """Make each ``scf.for`` in ``function`` count in ``index``.
 
+    Fission computes with counters of that type only. A counter stays below the bound of its own type.
     Raises ``CannotFissionError`` for counters that no index holds.
     """
-    for op in nested(function):
-        if op.name == "scf.for" and not isinstance(op.operands[0].type, ir.IndexType):
+    for op in named(function, {"scf.for"}):
+        if not isinstance(op.operands[0].type, ir.IndexType):
             _rewrite(op)
 
 
 def _rewrite(loop: ir.Operation) -> None:
     kind = loop.operands[0].type
-    if kind.width > _INDEX_BITS:
+    if kind.width > INDEX_BITS:
         raise CannotFissionError(f"a loop that counts in {kind}")
-    index = ir.IndexType.get()
     widen = "arith.index_castui" if "unsignedCmp" in loop.attributes else "arith.index_cast"
     emit = Emitter(loop)
-    bounds = [_index(value, widen, emit) for value in list(loop.operands)[:3]]
-    carried = list(loop.operands)[3:]
+    lower, upper, step = (_index(value, widen, emit) for value in list(loop.operands)[:3])
     attributes = {name: loop.attributes[name] for name in loop.attributes}
-    kinds = [value.type for value in carried]
-    new = emit.op("scf.for", [*bounds, *carried], kinds, attributes, regions=1)
-    body = loop.regions[0].blocks[0]
-    counter, *arguments = list(body.arguments)
-    block = new.regions[0].blocks.append(index, *kinds, arg_locs=[loop.location] * (1 + len(kinds)))
-    inside = emit.inside(block)
-    for use in list(counter.uses):  # most are casts, which would be in the way of what is known of places
+    new = for_loop(emit, lower, upper, step, list(loop.operands)[3:], attributes)
+    old_body, block = (one.regions[0].blocks[0] for one in (loop, new))
+    counter, *arguments = list(old_body.arguments)
+    last = set_operands(terminator(block), list(terminator(old_body).operands))
+    for use in list(counter.uses):  # most are casts, which would hide what is known of positions
         user = use.owner.operation
         if user.name == widen and isinstance(user.results[0].type, ir.IndexType):
             Emitter(user).replace(block.arguments[0])
     if any(True for _ in counter.uses):
-        narrow = inside.op("arith.index_cast", [block.arguments[0]], [kind]).results[0]
+        narrow = Emitter(last).op("arith.index_cast", [block.arguments[0]], [kind]).results[0]
         counter.replace_all_uses_with(narrow)
-    end = terminator(body)
-    last = inside.op("scf.yield", list(end.operands), [])
-    for op in [one.operation for one in body.operations]:
-        if op != end:
-            op.move_before(last)
+    for op in body_operations(old_body):
+        op.move_before(last)
     for old, value in zip(arguments, list(block.arguments)[1:], strict=True):
         old.replace_all_uses_with(value)
-    for old, value in zip(loop.results, new.results, strict=True):
-        old.replace_all_uses_with(value)
-    loop.erase()
+    _replace(loop, list(new.results))
 
 
 def _index(value: ir.Value, widen: str, emit: Emitter) -> ir.Value:
     """Convert a bound to an index; a constant stays one."""
-    if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.constant":
-        number = ir.IntegerAttr(value.owner.operation.attributes["value"]).value
+    number = constant_integer(value)
+    if number is not None:
         if widen == "arith.index_castui":
             number %= 1 << value.type.width
         return emit.constant(number)
@@ -149,102 +134,80 @@ _COLLECTIVE = COLLECTIVE_OPS | {"gpu.shuffle"}
 def simplify_structures(function: ir.Operation) -> None:
     """Make nested ``scf.if`` of ``scf.index_switch`` and nested ``scf.for`` of ``scf.parallel``."""
     while True:
-        found = next((op for op in nested(function) if op.name in _REWRITES and _is_collective(op)), None)
+        found = next((op for op in named(function, _REWRITES) if named(op, _COLLECTIVE)), None)
         if found is None:
             return
         _REWRITES[found.name](found)
 
 
 def open_divergent_loops(function: ir.Operation) -> None:
-    """Make ``scf.while`` of each ``scf.for`` with bounds that are not known to be the same for all."""
-    entry = function.regions[0].blocks[0]
+    """Make ``scf.while`` of each ``scf.for`` around a barrier whose bounds may differ between work-items."""
     while True:
-        inside, collective = _inside(function)
-        uniformity = Uniformity(entry, collective)
-        found = next((op for op in inside if op in collective and _is_divergent(op, uniformity)), None)
+        ops = all_operations(function)
+        collective = collective_ops(ops, function)
+        uniformity = Uniformity(function.regions[0].blocks[0], collective)
+        found = next((op for op in ops if op in collective and _is_divergent(op, uniformity)), None)
         if found is None:
             return
         _while_of_for(found)
-
-
-def _inside(function: ir.Operation) -> tuple[list[ir.Operation], set[ir.Operation]]:
-    """Return all operations in the function, and those that are or hold a collective one."""
-    inside = [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
-    return inside, collective_ops(inside, function)
 
 
 def _is_divergent(op: ir.Operation, uniformity: Uniformity) -> bool:
     return op.name == "scf.for" and not all(map(uniformity.uniform, list(op.operands)[:3]))
 
 
-def _is_collective(op: ir.Operation) -> bool:
-    return any(inner.name in _COLLECTIVE for inner in nested(op))
-
-
-def _replace(op: ir.Operation, values: list[ir.Value]) -> None:
+def _replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
     for old, new in zip(op.results, values, strict=True):
         old.replace_all_uses_with(new)
     op.erase()
 
 
 def _ifs_of_switch(op: ir.Operation) -> None:
-    """One condition for each case, the default behind all of them."""
+    """Make an ``scf.if`` for each case, with the next one or the default in its ``else``."""
     kinds = [result.type for result in op.results]
     cases = list(ir.DenseI64ArrayAttr(op.attributes["cases"]))
-    default, *bodies = list(op.regions)
+    default, *bodies = (region.blocks[0] for region in op.regions)
     emit = Emitter(op)
-    outer: list[ir.Value] | None = None
+    outer: list[ir.Value] = list(terminator(default).operands)
     if not cases:
-        end = terminator(default.blocks[0])
-        values = list(end.operands)
-        for inner in list(operations(default.blocks[0])):
-            if inner != end:
-                inner.move_before(op)
-        _replace(op, values)
-        return
+        for inner in body_operations(default):
+            inner.move_before(op)
     for number, (case, body) in enumerate(zip(cases, bodies, strict=True)):
         same = emit.compare(Compare.EQ, op.operands[0], emit.constant(case))
         branch = emit.op("scf.if", [same], kinds, regions=2)
-        body.blocks[0].append_to(branch.regions[0])
-        if outer is None:
+        body.append_to(branch.regions[0])
+        if number == 0:
             outer = list(branch.results)
         else:
             emit.op("scf.yield", list(branch.results), [])
         if number == len(cases) - 1:
-            default.blocks[0].append_to(branch.regions[1])
+            default.append_to(branch.regions[1])
         else:
-            emit = Emitter(op, location=op.location).inside(branch.regions[1].blocks.append())
-    _replace(op, outer or [])
+            emit = emit.inside(branch.regions[1].blocks.append())
+    _replace(op, outer)
 
 
 def _fors_of_parallel(op: ir.Operation) -> None:
-    """Its iterations one after the other: one work-item runs them all."""
+    """Run the iterations one after the other: one work-item runs them all."""
     lowers, uppers, steps, initial = _segments(op)
     body = op.regions[0].blocks[0]
     reduce = terminator(body)
     emit = Emitter(op)
-    index, kinds = ir.IndexType.get(), [value.type for value in initial]
-    carried, counters = initial, []
-    loops: list[ir.Operation] = []
+    carried, counters, loops = initial, [], []
     for bounds in zip(lowers, uppers, steps, strict=True):
-        loop = emit.op("scf.for", [*bounds, *carried], kinds, regions=1)
-        places = [op.location] * (1 + len(kinds))
-        block = loop.regions[0].blocks.append(index, *kinds, arg_locs=places)
-        counters.append(block.arguments[0])
-        carried = list(block.arguments)[1:]
-        loops.append(loop)
-        emit = Emitter(op).inside(block)
-    end = emit.op("scf.yield", carried, [])
+        loops.append(for_loop(emit, *bounds, carried))
+        counter, *carried = list(loops[-1].regions[0].blocks[0].arguments)
+        counters.append(counter)
+        emit = Emitter(terminator(counter.owner), location=op.location)
     for old, new in zip(body.arguments, counters, strict=True):
         old.replace_all_uses_with(new)
-    for inner in list(operations(body)):
-        if inner != reduce:
-            inner.move_before(end)
-    values = [_combine(reduce, n, carried[n], end) for n in range(len(kinds))]
-    for number, value in enumerate(values):
-        end.operands[number] = value
+    end = terminator(counters[-1].owner)
+    for inner in body_operations(body):
+        inner.move_before(end)
+    for number, value in enumerate(carried):
+        end.operands[number] = _combine(reduce, number, value, end)
     for outer, inner_loop in pairwise(loops):
-        Emitter(op).inside(outer.regions[0].blocks[0]).op("scf.yield", list(inner_loop.results), [])
+        set_operands(terminator(outer.regions[0].blocks[0]), list(inner_loop.results))
     _replace(op, list(loops[0].results))
 
 
@@ -257,16 +220,13 @@ def _segments(op: ir.Operation) -> list[list[ir.Value]]:
 
 
 def _combine(reduce: ir.Operation, number: int, total: ir.Value, end: ir.Operation) -> ir.Value:
-    """Put the code of a reduction in front of ``end``; ``total`` and the iteration's value, combined."""
+    """Move the code of a reduction before ``end``; return ``total`` and the iteration's value, combined."""
     block = reduce.regions[number].blocks[0]
-    last = terminator(block)
     for argument, value in zip(block.arguments, (total, reduce.operands[number]), strict=True):
         argument.replace_all_uses_with(value)
-    value = last.operands[0]
-    for inner in list(operations(block)):
-        if inner != last:
-            inner.move_before(end)
-    return value
+    for inner in body_operations(block):
+        inner.move_before(end)
+    return terminator(block).operands[0]
 
 
 def _while_of_for(op: ir.Operation) -> None:

@@ -1,24 +1,26 @@
-"""Uniformity: which values of a kernel are the same for all work-items of a workgroup.
+"""Find values of a kernel that are the same for all work-items of a workgroup, and queries of its code.
 
-Works on the gpu, scf and arith dialects, on functions without branches between blocks. What is not
+Works on the gpu, scf and arith dialects, on functions without branches between blocks. A value that is not
 known to be uniform counts as varying.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.ir.query import NO_ACCESS
+from gpubuild.engine.ir.passes import rewrite_each
+from gpubuild.engine.ir.query import NO_ACCESS, callee
 
-ITEM_IDS = frozenset({"gpu.thread_id", "gpu.global_id", "gpu.lane_id"})
-# A subgroup that waits in uniform control flow may as well wait for all of its workgroup.
+POSITIONS = frozenset({"gpu.thread_id", "gpu.global_id"})
+ITEM_IDS = POSITIONS | {"gpu.lane_id"}
+# A subgroup that waits in uniform control flow may wait for its whole workgroup instead.
 BARRIERS = frozenset({"gpu.barrier", "nvvm.bar.warp.sync"})
 WAITS_FOR = "gpubuild.for"  # on a barrier: the op of the source that it stands for
 COLLECTIVE_OPS = BARRIERS | {"gpu.all_reduce"}  # all work-items of a workgroup meet there
-WORKGROUP_BARRIERS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # where it is wrong that only some come
+WORKGROUP_BARRIERS = frozenset({"gpu.barrier", "gpu.all_reduce"})  # which all of a workgroup must reach
 VERSIONED = "gpubuild.versioned"  # on an scf.if: all work-items take the same branch, each a whole kernel
 GROUP_IDS = frozenset(
     {
@@ -57,6 +59,40 @@ def operations(block: ir.Block) -> Iterator[ir.Operation]:
         yield op.operation
 
 
+def named(root: ir.Operation, names: Collection[str]) -> list[ir.Operation]:
+    """Return ``root`` and the operations inside it, if of these names, without a walk in Python."""
+    found: list[ir.Operation] = []
+    rewrite_each(root, dict.fromkeys(names, found.append))
+    return [*found, root] if root.name in names else found
+
+
+def all_operations(function: ir.Operation) -> list[ir.Operation]:
+    """Return all operations in the first block of a function, and those inside them."""
+    return [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
+
+
+def body_operations(block: ir.Block) -> list[ir.Operation]:
+    """Return the ops of a block without its terminator."""
+    return list(operations(block))[:-1]
+
+
+def ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """Return the operation of ``block`` that is ``op`` or contains it."""
+    while op.block != block:
+        op = op.parent.operation
+    return op
+
+
+def axis_of(op: ir.Operation) -> str:
+    """Return the axis, such as "x", of an operation with a dimension."""
+    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
+
+
+def is_id(op: ir.Operation, axis: str) -> bool:
+    """Return whether ``op`` is the work-item's position on ``axis``, in its workgroup or in the grid."""
+    return op.name in POSITIONS and axis_of(op) == axis
+
+
 def is_pure(op: ir.Operation) -> bool:
     """Return whether ``op`` computes its results from its operands alone, and may be repeated."""
     if len(op.regions) or not len(op.results):
@@ -64,10 +100,10 @@ def is_pure(op: ir.Operation) -> bool:
     return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS
 
 
-def collective_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
-    """Return the collective operations, such as barriers, and all around them in the function."""
+def collective_ops(ops: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
+    """Return the collective operations among ``ops``, such as barriers, and all around them."""
     found: set[ir.Operation] = set()
-    for op in inside:
+    for op in ops:
         around = op
         together = op.name in COLLECTIVE_OPS or VERSIONED in op.attributes
         while together and around != function:
@@ -77,7 +113,7 @@ def collective_ops(inside: list[ir.Operation], function: ir.Operation) -> set[ir
 
 
 def reaches_workgroup_barrier(block: ir.Block) -> bool:
-    """Return whether all that runs ``block`` comes to an operation that needs the whole workgroup."""
+    """Return whether every path through ``block`` reaches an operation that needs the whole workgroup."""
     return any(_always_reaches(op) for op in operations(block))
 
 
@@ -91,30 +127,28 @@ def _always_reaches(op: ir.Operation) -> bool:
 
 
 def must_agree(op: ir.Operation) -> bool:
-    """Whether the condition of an ``scf.if`` or ``scf.while`` has to be the same for all of a workgroup.
+    """Return whether the condition of an ``scf.if`` or ``scf.while`` must be the same for all of a workgroup.
 
-    That is so when some of them would wait for the others in it. Fissioned code sees to it at run time.
+    It must when some work-items would wait in it for the others. Fissioned code checks it at run time.
     """
     return op.name in _CONDITIONAL and any(map(reaches_workgroup_barrier, _blocks(op)))
 
 
 def has_versions(function: ir.Operation) -> bool:
-    """Return whether the function has two versions, of which a workgroup runs one."""
+    """Return whether the function has two versions of its code, of which a workgroup runs one."""
     return any(VERSIONED in op.attributes for op in operations(function.regions[0].blocks[0]))
 
 
 def is_barrier_report(op: ir.Operation) -> bool:
     """Return whether ``op`` reports that the workgroup has passed a barrier, once for all work-items."""
-    if op.name != "func.call":
-        return False
-    return bool(ir.FlatSymbolRefAttr(op.attributes["callee"]).value == image_layout.CHECK_MEET)
+    return op.name == "func.call" and callee(op) == image_layout.CHECK_MEET
 
 
 class Uniformity:
-    """The uniform values of one function; ``collective`` as :func:`collective_ops` gives it.
+    """The uniform values of one function; ``collective`` is the result of :func:`collective_ops`.
 
-    Values start as uniform, and those that cannot be are taken out until nothing changes: so a
-    value carried around a loop stays uniform when it is initialised and continued uniformly.
+    All values start as uniform, and varying ones are removed until nothing changes. So a value carried
+    around a loop stays uniform when its first and its next values are.
     """
 
     def __init__(self, entry: ir.Block, collective: set[ir.Operation]) -> None:
@@ -132,7 +166,7 @@ class Uniformity:
     def _block(self, block: ir.Block) -> None:
         for op in operations(block):
             if op.name in COLLECTIVE_OPS:
-                continue  # what all_reduce gives back is the same for all
+                continue  # the result of all_reduce is uniform
             if op in self._collective:
                 self._structured(op)
             elif op.name in ITEM_IDS or not is_pure(op) or not all(map(self.uniform, op.operands)):
@@ -178,7 +212,7 @@ class Uniformity:
 
 def terminator(block: ir.Block) -> ir.Operation:
     """Return the last op of a block."""
-    return block.operations[len(block.operations) - 1].operation
+    return block.operations[-1].operation
 
 
 def _blocks(op: ir.Operation) -> list[ir.Block]:

@@ -1,13 +1,13 @@
 """Workgroup functions: copies of kernels that fission turns into code for a whole workgroup.
 
-A kernel is left unchanged, for the fibers tier. The copy stands in front of it in its module, and after
-that come the passes of fission, each of which changes all copies. Where one of them cannot go on, the copy
-goes and the kernel has an attribute that says why.
+The kernel itself stays unchanged, for the fibers tier. Each pass of fission changes all copies. Where a
+pass cannot handle a copy, it erases it and sets an attribute with the reason on the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from mlir import ir
 
@@ -20,7 +20,7 @@ SUFFIX = ".workgroup"
 
 
 class CannotFissionError(Exception):
-    """Why a kernel cannot be cut at its barriers; the text ends up as the tier's reason."""
+    """Fission cannot handle a kernel; the text becomes part of the tier's reason."""
 
 
 def workgroup_functions(kernels: ir.Operation) -> list[ir.Operation]:
@@ -29,7 +29,7 @@ def workgroup_functions(kernels: ir.Operation) -> list[ir.Operation]:
 
 
 def each_workgroup_function(kernels: ir.Operation, change: Callable[[ir.Operation], None]) -> None:
-    """Let ``change`` work on each workgroup function; one that it cannot handle goes."""
+    """Apply ``change`` to each workgroup function; erase one that it cannot handle."""
     reasons: dict[str, str] = {}  # by kernel
     abandoned: set[str] = set()
     for function in workgroup_functions(kernels):
@@ -54,10 +54,8 @@ def each_workgroup_function(kernels: ir.Operation, change: Callable[[ir.Operatio
 
 
 def most_items(function: ir.Operation) -> int:
-    """Return how many work-items a workgroup of the kernel can have."""
+    """Return the largest number of work-items that a workgroup of the kernel can have."""
     if "known_block_size" not in function.attributes:
         return image_layout.MAX_BLOCK
-    items = 1
-    for extent in ir.DenseI32ArrayAttr(function.attributes["known_block_size"]):
-        items *= extent
+    items = int(prod(ir.DenseI32ArrayAttr(function.attributes["known_block_size"])))
     return min(max(items, 1), image_layout.MAX_BLOCK)

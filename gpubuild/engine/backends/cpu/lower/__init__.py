@@ -1,1 +1,1 @@
-"""From the NVVM and LLVM dialects to code that asks its work-item."""
+"""Lowering from the NVVM and LLVM dialects to code that reads its work-item."""

@@ -1,12 +1,13 @@
-"""Calling convention: each function gets its work-item, and its facts become what the image records.
+"""Calling convention of functions on CPUs, and the facts about kernels that the image records.
 
-Every function with a body gets a last argument, the work-item (``gb_cpu_item *``), through which later
-passes read ids, sizes and memory.
+Every function with a body gets a last argument, the work-item (``gb_cpu_item *``), from which later passes
+read ids, sizes and memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 
 from mlir import ir
 
@@ -18,8 +19,8 @@ from gpubuild.engine.backends.cpu.kernel_facts import (
     choose_tiers,
     reachable,
 )
-from gpubuild.engine.backends.cpu.lower.calls import functions
-from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
+from gpubuild.engine.backends.cpu.lower.calls import function_around, functions
+from gpubuild.engine.backends.cpu.lower.memory import size_in_bytes
 from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
 from gpubuild.engine.backends.cpu.state import (
     ALIAS_VERSIONS,
@@ -33,19 +34,17 @@ from gpubuild.engine.backends.cpu.state import (
     CpuLowering,
     kernel_module,
 )
-from gpubuild.engine.ir.query import callee, matching, operations, symbol_name
+from gpubuild.engine.ir.passes import rewrite_each
+from gpubuild.engine.ir.query import callee, defining_op, matching, symbol_name
 from gpubuild.errors import StepError
 
 _FOREIGN = ("nvvm.", "gpu.", "nvgpu.", "rocdl.", "amdgpu.")
 _ASSEMBLY = "llvm.inline_asm"
 _DROPPED = ("nvvm.", "gpu.", "gpubuild.")  # attributes that mean nothing to LLVM
 _PROBE_STACK = ("probe-stack", "inline-asm")
-# What any thread has besides what its own frames take.
-_ORDINARY_STACK_BYTES = 16 << 10
-# Of a kernel whose private arrays have no size before it runs: that of the pool's threads.
-_UNKNOWN_STACK_BYTES = 8 << 20
-# For what LLVM puts on the stack besides the arrays, and the services that a kernel calls.
-_OTHER_STACK_BYTES = 256 << 10
+_ORDINARY_STACK_BYTES = 16 << 10  # of private arrays that fit on the stack of any thread
+_UNKNOWN_STACK_BYTES = 8 << 20  # for arrays whose size is not known: the stack of the pool's threads
+_OTHER_STACK_BYTES = 256 << 10  # for spilled registers and the services that a kernel calls
 _MOST_STACK_UNITS = (1 << 31 - image_layout.KERNEL_STACK_SHIFT) - 1
 _FAST = "#llvm.fastmath<nsz, arcp, contract, afn, reassoc>"  # NaN and infinity keep their meaning
 _FLOAT_OPS = frozenset(
@@ -59,29 +58,22 @@ def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
     for function in functions(kernels):
         _add_parameter(function)
         function.regions[0].blocks[0].add_argument(ir.Type.parse("!llvm.ptr"), function.location)
-    _declare_image(kernels.regions[0].blocks[0])
+    image = f"llvm.mlir.global external @{image_layout.IMAGE_SYMBOL}() : !llvm.array<64 x i8>"
+    ir.InsertionPoint.at_block_begin(kernels.regions[0].blocks[0]).insert(ir.Operation.parse(image))
 
 
 def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
     """Raise ``StepError`` for an operation of a GPU that no pass has replaced, and for inline assembly."""
     for function in functions(kernel_module(module)):
-        for op in matching(function, _is_foreign):
+        for op in matching(function, lambda op: op.name == _ASSEMBLY or op.name.startswith(_FOREIGN)):
             why = "inline assembly is written for one kind of processor" if op.name == _ASSEMBLY else ""
             raise lowering.unsupported(op, why)
 
 
-def _is_foreign(op: ir.Operation) -> bool:
-    return bool(op.name.startswith(_FOREIGN) or op.name == _ASSEMBLY)
-
-
 def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
-    """Leave the facts about each kernel in ``lowering``, and on functions what LLVM is to know of them."""
+    """Leave the facts about each kernel in ``lowering``, and set the attributes of functions for LLVM."""
     found = functions(kernel_module(module))
-    facts = {symbol_name(function): _facts(function) for function in found}
-    names = facts.keys()
-    for function, own in zip(found, facts.values(), strict=True):
-        calls = (callee(op) for op in operations(function, {"llvm.call"}))
-        own.calls = list(dict.fromkeys(name for name in calls if name in names))
+    facts = _facts(module, found)
     workgroups = {
         f.attributes[WORKGROUP_OF].value: symbol_name(f) for f in found if WORKGROUP_OF in f.attributes
     }
@@ -114,66 +106,68 @@ def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
         _set_attributes(function, lowering)
 
 
-def _facts(function: ir.Operation) -> FunctionFacts:
-    attributes = function.attributes
-    return FunctionFacts(
-        name=symbol_name(function),
-        waits=attributes[WAITS].value if WAITS in attributes else "",
-        cluster_barrier=CLUSTER_BARRIER in attributes,
-        stack_bytes=_private_bytes(function),
-    )
+def _facts(module: ir.Module, found: Sequence[ir.Operation]) -> dict[str, FunctionFacts]:
+    """Return the facts about each function by name."""
+    facts = {
+        symbol_name(function): FunctionFacts(
+            name=symbol_name(function),
+            waits=function.attributes[WAITS].value if WAITS in function.attributes else "",
+            cluster_barrier=CLUSTER_BARRIER in function.attributes,
+        )
+        for function in found
+    }
+
+    def call(op: ir.Operation) -> None:
+        own = facts[symbol_name(function_around(op))]
+        if callee(op) in facts and callee(op) not in own.calls:
+            own.calls.append(callee(op))
+
+    def allocation(op: ir.Operation) -> None:
+        own, size = facts[symbol_name(function_around(op))], _allocated_bytes(op)
+        own.stack_bytes = None if own.stack_bytes is None or size is None else own.stack_bytes + size
+
+    rewrite_each(kernel_module(module), {"llvm.call": call, "llvm.alloca": allocation})
+    return facts
+
+
+def _allocated_bytes(op: ir.Operation) -> int | None:
+    """Return the bytes of a private array; ``None`` where they are known at run time only."""
+    count = defining_op(op.operands[0])
+    in_entry = op.block == function_around(op).regions[0].blocks[0]
+    if count is None or count.name != "llvm.mlir.constant" or not in_entry:
+        return None  # behind the entry it may be in a loop
+    try:
+        size = size_in_bytes(str(op.attributes["elem_type"].value))
+    except StepError:
+        return None
+    return int(ir.IntegerAttr(count.attributes["value"]).value) * size
 
 
 def _set_attributes(function: ir.Operation, lowering: CpuLowering) -> None:
-    flags = list(FUNCTION_ATTRIBUTES if STREAMING in function.attributes else ())
+    flags = FUNCTION_ATTRIBUTES if STREAMING in function.attributes else ()
     if lowering.probe_stack:
-        flags.append(_PROBE_STACK)
+        flags = (*flags, _PROBE_STACK)
+    texts = (f'["{name}", "{value}"]' if value else f'"{name}"' for name, value in flags)
     for attribute in [a for a in function.attributes if a.startswith(_DROPPED)]:
         del function.attributes[attribute]
     function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<external>")
     function.attributes["visibility_"] = ir.Attribute.parse("0 : i64")
-    function.attributes["passthrough"] = ir.ArrayAttr.get([_flag(*flag) for flag in flags])
-
-
-def _flag(name: str, value: str = "") -> ir.Attribute:
-    """Return a function's attribute, as LLVM's ``passthrough`` has them."""
-    words = [ir.StringAttr.get(word) for word in (name, value)]
-    return ir.ArrayAttr.get(words) if value else words[0]
+    function.attributes["passthrough"] = ir.Attribute.parse(f"[{', '.join(texts)}]")
 
 
 def _block_sizes(function: ir.Operation) -> tuple[tuple[int, int, int], int]:
-    """Workgroup size the kernel was written for, and the bound on its work-items (0: none)."""
+    """Return the workgroup size that a kernel requires, and its largest number of work-items; 0: any."""
     attributes = function.attributes
-    names = [n for n in (BLOCK_SIZE, "gpu.known_block_size", "nvvm.reqntid") if n in attributes]
-    for name in names[:1]:
-        sizes = [*(int(n) for n in attributes[name]), 1, 1]
-        return (sizes[0], sizes[1], sizes[2]), 0
-    most = 0
-    if "nvvm.maxntid" in attributes:
-        most = 1
-        for extent in attributes["nvvm.maxntid"]:
-            most *= int(extent)
+    for name in (BLOCK_SIZE, "gpu.known_block_size", "nvvm.reqntid"):
+        if name in attributes:
+            sizes = [*(int(n) for n in attributes[name]), 1, 1]
+            return (sizes[0], sizes[1], sizes[2]), 0
+    most = prod(int(n) for n in attributes["nvvm.maxntid"]) if "nvvm.maxntid" in attributes else 0
     return (0, 0, 0), most
 
 
-def _private_bytes(function: ir.Operation) -> int | None:
-    """Return the bytes of a function's private arrays; ``None`` where that is known at run time only."""
-    entry = function.regions[0].blocks[0]
-    total = 0
-    for op in operations(function, {"llvm.alloca"}):
-        count = op.operands[0].owner
-        if op.block != entry or isinstance(count, ir.Block) or count.operation.name != "llvm.mlir.constant":
-            return None  # behind the entry it may be in a loop
-        try:
-            size = size_in_bytes(str(op.attributes["elem_type"].value))
-        except StepError:
-            return None
-        total += ir.IntegerAttr(count.operation.attributes["value"]).value * size
-    return total
-
-
 def _stack_units(name: str, facts: Mapping[str, FunctionFacts]) -> int:
-    """Return the stack that a function and all that it calls need, where that is not what any thread has.
+    """Return the stack that a function and all its callees need; 0 where any thread's stack suffices.
 
     LLVM may put the arrays of all of them into one frame.
     """
@@ -190,11 +184,9 @@ def _add_parameter(function: ir.Operation) -> None:
     text = str(function.attributes["function_type"].value)
     if "..." in text:
         raise StepError("a function with a variable number of arguments cannot be compiled for CPUs")
-    # Parameters may themselves hold parentheses (structs): look for the list that closes last.
-    opened = _matching_parenthesis(text)
-    inside = text[opened + 1 : text.rindex(")")]
-    parameters = f"{inside}, ptr" if inside else "ptr"
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.Type.parse(f"{text[:opened]}({parameters})>"))
+    separator = "" if text.endswith("()>") else ", "
+    kind = ir.Type.parse(f"{text.removesuffix(')>')}{separator}ptr)>")
+    function.attributes["function_type"] = ir.TypeAttr.get(kind)
     if "arg_attrs" in function.attributes:
         given = ir.ArrayAttr(function.attributes["arg_attrs"])
         kept = [_without_gpu_attributes(a) for a in given]
@@ -207,37 +199,9 @@ def _without_gpu_attributes(attributes: ir.Attribute) -> ir.Attribute:
     return ir.DictAttr.get({k: v for k, v in pairs.items() if not k.startswith(_DROPPED)})
 
 
-def _matching_parenthesis(text: str) -> int:
-    """Return where the parenthesis opens that the last one of ``text`` closes."""
-    depth = 0
-    for index in range(text.rindex(")"), -1, -1):
-        depth += {")": 1, "(": -1}.get(text[index], 0)
-        if depth == 0:
-            return index
-    return -1
-
-
-def _declare_image(body: ir.Block) -> None:
-    """The image is defined later (engine.backends.cpu.image); here only its address is needed."""
-    ir.Operation.create(
-        "llvm.mlir.global",
-        regions=1,
-        attributes={
-            "sym_name": ir.StringAttr.get(image_layout.IMAGE_SYMBOL),
-            "global_type": ir.TypeAttr.get(ir.Type.parse("!llvm.array<64 x i8>")),
-            "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
-            "addr_space": ir.Attribute.parse("0 : i32"),
-            "visibility_": ir.Attribute.parse("0 : i64"),
-        },
-        loc=ir.Location.unknown(),
-        ip=ir.InsertionPoint.at_block_begin(body),
-    )
-
-
 def make_fast(module: ir.Module, _: CpuLowering) -> None:
-    """Allow LLVM all that does not give NaN and infinity another meaning."""
+    """Allow all fast-math flags but those about NaN and infinity."""
     flags = ir.Attribute.parse(_FAST)
-    for op in matching(
-        kernel_module(module), lambda op: "fastmathFlags" in op.attributes or op.name in _FLOAT_OPS
-    ):
+    kernels = kernel_module(module)
+    for op in matching(kernels, lambda op: "fastmathFlags" in op.attributes or op.name in _FLOAT_OPS):
         op.attributes["fastmathFlags"] = flags

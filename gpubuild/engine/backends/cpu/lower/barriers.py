@@ -1,6 +1,6 @@
-"""Barriers and subgroup operations, which work-items wait at, become calls of the runtime's services.
+"""Lower barriers and subgroup operations, at which work-items wait, to calls of the runtime's services.
 
-The function that holds one gets an attribute that names the first: it decides the tier.
+The function around one gets an attribute that names the first, which decides the tier.
 """
 
 from __future__ import annotations
@@ -10,80 +10,66 @@ import re
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.image_layout import LaneOp
 from gpubuild.engine.backends.cpu.lower.calls import (
     Rewrite,
     call_service,
     erase_declarations,
-    functions,
+    function_around,
     work_item,
 )
 from gpubuild.engine.backends.cpu.state import CLUSTER_BARRIER, WAITS, CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import bound_of_shuffle_up
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
-from gpubuild.engine.ir.query import callee, operations
+from gpubuild.engine.ir.passes import rewriting
+from gpubuild.engine.ir.query import callee
 
-_SHUFFLES = {
-    "up": image_layout.SHUFFLE_UP,
-    "down": image_layout.SHUFFLE_DOWN,
-    "bfly": image_layout.SHUFFLE_XOR,
-    "idx": image_layout.SHUFFLE_INDEX,
-}
-_VOTES = {
-    "all": image_layout.VOTE_ALL,
-    "any": image_layout.VOTE_ANY,
-    "uni": image_layout.VOTE_UNIFORM,
-    "ballot": image_layout.VOTE_BALLOT,
-}
-_REDUCTIONS = {
-    "add": image_layout.REDUCE_ADD,
-    "and": image_layout.REDUCE_AND,
-    "or": image_layout.REDUCE_OR,
-    "xor": image_layout.REDUCE_XOR,
-    "min": image_layout.REDUCE_MIN,
-    "max": image_layout.REDUCE_MAX,
-    "umin": image_layout.REDUCE_UMIN,
-    "umax": image_layout.REDUCE_UMAX,
-}
+_NAMES = {
+    "bfly": "XOR",
+    "idx": "INDEX",
+    "uni": "UNIFORM",
+}  # of lane operations, where they differ from nvvm's
 _KIND = re.compile(r"<?(?:\w+ )?(\w+)>?$")
 
 
-def _barrier(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _barrier(op: ir.Operation, lowering: CpuLowering) -> None:
     if len(op.operands) or len(op.results):
         raise lowering.unsupported(op, "only a barrier of the whole workgroup can run on CPUs")
+    _wait(op, lowering, image_layout.SERVICE_BARRIER)
+
+
+def _cluster_wait(op: ir.Operation, lowering: CpuLowering) -> None:
+    function_around(op).attributes[CLUSTER_BARRIER] = ir.UnitAttr.get()
+    _wait(op, lowering, image_layout.SERVICE_CLUSTER_BARRIER)
+
+
+def _wait(op: ir.Operation, lowering: CpuLowering, service: int, *arguments: ir.Value) -> None:
+    """Replace ``op`` by a call of ``service``."""
     build = LlvmBuilder(op)
-    site = build.constant(lowering.barrier_site(op, function))
-    call_service(build, image_layout.SERVICE_BARRIER, "", [work_item(function), site])
+    site = build.constant(lowering.barrier_site(op, function_around(op)))
+    call_service(build, service, "", [work_item(op), site, *arguments])
     replace(op)
 
 
-def _cluster_wait(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
-    build = LlvmBuilder(op)
-    site = build.constant(lowering.barrier_site(op, function))
-    function.attributes[CLUSTER_BARRIER] = ir.UnitAttr.get()
-    call_service(build, image_layout.SERVICE_CLUSTER_BARRIER, "", [work_item(function), site])
-    replace(op)
-
-
-def _cluster_arrive(op: ir.Operation, _function: ir.Operation, _lowering: CpuLowering) -> None:
+def _cluster_arrive(op: ir.Operation, _: CpuLowering) -> None:
     # The wait that must follow is a full barrier, which is stronger than arriving early.
     replace(op)
 
 
 def _lanes(
     op: ir.Operation,
-    function: ir.Operation,
     lowering: CpuLowering,
-    operation: int,
+    operation: LaneOp,
     mask: ir.Value,
     value: ir.Value | None = None,
     lane: ir.Value | None = None,
     clamp: ir.Value | None = None,
 ) -> tuple[ir.Value, ir.Value]:
-    """Both halves of what the service gives back: an i32, and the i1 in bit 32."""
+    """Return both parts of the service's result: an i32, and the i1 in bit 32."""
     build = LlvmBuilder(op)
     zero = build.constant(0)
-    site, number = build.constant(lowering.barrier_site(op, function)), build.constant(operation)
-    arguments = [work_item(function), site, number, mask, value or zero, lane or zero, clamp or zero]
+    site, number = build.constant(lowering.barrier_site(op, function_around(op))), build.constant(operation)
+    arguments = [work_item(op), site, number, mask, value or zero, lane or zero, clamp or zero]
     both = call_service(build, image_layout.SERVICE_LANES, "i64", arguments).results[0]
     low = build.value("llvm.trunc", "i32", both)
     high = build.value("llvm.trunc", "i1", build.binary("lshr", both, build.constant(32, "i64")))
@@ -96,7 +82,7 @@ def _pair(build: LlvmBuilder, kind: ir.Type, first: ir.Value, second: ir.Value) 
     return build.value("llvm.insertvalue", kind, whole, second, position="array<i64: 1>")
 
 
-def _shuffle(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _shuffle(op: ir.Operation, lowering: CpuLowering) -> None:
     mask, value, lane, clamp = list(op.operands)
     build = LlvmBuilder(op)
     kind = str(value.type)
@@ -105,7 +91,7 @@ def _shuffle(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) ->
     if _kind(op) == "up":
         clamp = bound_of_shuffle_up(build, clamp, lowering.written_op(op))
     carrier = value if kind == "i32" else build.value("llvm.bitcast", "i32", value)
-    moved, valid = _lanes(op, function, lowering, _SHUFFLES[_kind(op)], mask, carrier, lane, clamp)
+    moved, valid = _lanes(op, lowering, _lane_op("SHUFFLE", op), mask, carrier, lane, clamp)
     if kind != "i32":
         moved = build.value("llvm.bitcast", kind, moved)
     if "return_value_and_is_valid" in op.attributes:
@@ -113,50 +99,48 @@ def _shuffle(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) ->
     replace(op, moved)
 
 
-def _vote(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _vote(op: ir.Operation, lowering: CpuLowering) -> None:
     mask, predicate = list(op.operands)
     build = LlvmBuilder(op)
     value = build.value("llvm.zext", "i32", predicate)
-    result, _ = _lanes(op, function, lowering, _VOTES[_kind(op)], mask, value)
+    result, _ = _lanes(op, lowering, _lane_op("VOTE", op), mask, value)
     if str(op.results[0].type) == "i1":
         result = build.is_not_zero(result)
     replace(op, result)
 
 
-def _match(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _match(op: ir.Operation, lowering: CpuLowering) -> None:
     mask, value = list(op.operands)
     if str(value.type) != "i32":
         raise lowering.unsupported(op, f"a match of {value.type} values")
-    kind = _kind(op)
-    result, same = _lanes(
-        op,
-        function,
-        lowering,
-        image_layout.MATCH_ALL if kind == "all" else image_layout.MATCH_ANY,
-        mask,
-        value,
-    )
-    build = LlvmBuilder(op)
-    replace(op, _pair(build, op.results[0].type, result, same) if kind == "all" else result)
+    if _kind(op) == "all":
+        pair = _lanes(op, lowering, LaneOp.MATCH_ALL, mask, value)
+        replace(op, _pair(LlvmBuilder(op), op.results[0].type, *pair))
+    else:
+        replace(op, _lanes(op, lowering, LaneOp.MATCH_ANY, mask, value)[0])
 
 
-def _redux(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _redux(op: ir.Operation, lowering: CpuLowering) -> None:
     value, mask = list(op.operands)
-    kind = _kind(op)
-    if str(value.type) != "i32" or kind not in _REDUCTIONS:
-        raise lowering.unsupported(op, f"a subgroup reduction '{kind}' of {value.type}")
-    replace(op, _lanes(op, function, lowering, _REDUCTIONS[kind], mask, value)[0])
+    if str(value.type) != "i32" or f"REDUCE_{_kind(op).upper()}" not in LaneOp.__members__:
+        raise lowering.unsupported(op, f"a subgroup reduction '{_kind(op)}' of {value.type}")
+    replace(op, _lanes(op, lowering, _lane_op("REDUCE", op), mask, value)[0])
 
 
-def _elect(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
+def _elect(op: ir.Operation, lowering: CpuLowering) -> None:
     build = LlvmBuilder(op)
     mask = op.operands[0] if len(op.operands) else build.constant(-1)
-    replace(op, _lanes(op, function, lowering, image_layout.ELECT, mask)[1])
+    replace(op, _lanes(op, lowering, LaneOp.ELECT, mask)[1])
 
 
-def _sync(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
-    _lanes(op, function, lowering, image_layout.LANE_SYNC, op.operands[0])
+def _sync(op: ir.Operation, lowering: CpuLowering) -> None:
+    _lanes(op, lowering, LaneOp.LANE_SYNC, op.operands[0])
     replace(op)
+
+
+def _lane_op(group: str, op: ir.Operation) -> LaneOp:
+    kind = _kind(op)
+    return LaneOp[f"{group}_{_NAMES.get(kind, kind.upper())}"]
 
 
 def _kind(op: ir.Operation) -> str:
@@ -165,30 +149,23 @@ def _kind(op: ir.Operation) -> str:
     return match[1] if match else ""
 
 
-def _call(op: ir.Operation, function: ir.Operation, lowering: CpuLowering) -> None:
-    """A barrier, or the test of one, that earlier passes have made a call of."""
+def _call(op: ir.Operation, lowering: CpuLowering) -> None:
+    """Replace a call that earlier passes have made of a barrier, or of the test of one."""
     name = callee(op)
     if name == image_layout.DIVERGED:
-        build = LlvmBuilder(op)
-        bits, lanes = list(op.operands)
-        site = build.constant(lowering.barrier_site(op, function))
-        call_service(build, image_layout.SERVICE_DIVERGED, "", [work_item(function), site, bits, lanes])
-        replace(op)
+        _wait(op, lowering, image_layout.SERVICE_DIVERGED, *op.operands)
     elif name == image_layout.CHECK_BARRIER:
+        function = function_around(op)
         if WAITS not in function.attributes:
             function.attributes[WAITS] = ir.StringAttr.get("gpu.barrier")
-        arguments = [work_item(function), *op.operands]
-        call_service(LlvmBuilder(op), image_layout.SERVICE_BARRIER, "", arguments)
+        call_service(LlvmBuilder(op), image_layout.SERVICE_BARRIER, "", [work_item(op), *op.operands])
         replace(op)
 
 
 def lower_barriers(module: ir.Module, lowering: CpuLowering) -> None:
-    """Replace all that work-items wait at, in the order of the text: it numbers the places for messages."""
-    kernels = kernel_module(module)
-    for function in functions(kernels):
-        for op in operations(function, _REWRITES):
-            _REWRITES[op.name](op, function, lowering)
-    erase_declarations(kernels, {image_layout.DIVERGED, image_layout.CHECK_BARRIER})
+    """Replace all operations that work-items wait at, in textual order: messages number them."""
+    rewriting("lower-barriers", _REWRITES).run(module, lowering)
+    erase_declarations(kernel_module(module), {image_layout.DIVERGED, image_layout.CHECK_BARRIER})
 
 
 _REWRITES: dict[str, Rewrite] = {

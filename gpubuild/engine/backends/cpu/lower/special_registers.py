@@ -1,74 +1,48 @@
-"""Special registers of NVIDIA GPUs, which hold ids and sizes, become loads from the work-item."""
+"""Replace reads of NVIDIA's special registers, which hold ids and sizes, by loads from the work-item."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.lower.calls import call_service, functions, work_item
-from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
+from gpubuild.engine.backends.cpu.lower.calls import call_service, work_item
+from gpubuild.engine.backends.cpu.state import CpuLowering
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
-from gpubuild.engine.ir.query import matching
+from gpubuild.engine.ir.passes import Pass, rewriting
 
-_PREFIX = "nvvm.read.ptx.sreg."
-_VECTOR = re.compile(r"(.+)\.([xyz])")
 _LANES = image_layout.SUBGROUP
-_FIELDS = {
-    "tid": image_layout.ITEM_THREAD_ID,
-    "ntid": image_layout.ITEM_BLOCK_DIM,
-    "ctaid": image_layout.ITEM_BLOCK_ID,
-    "nctaid": image_layout.ITEM_GRID_DIM,
-    "cluster.nctaid": image_layout.ITEM_CLUSTER_DIM,
-}
-# x / y or x % y of two fields
-_QUOTIENTS = {
-    "clusterid": ("udiv", image_layout.ITEM_BLOCK_ID),
-    "nclusterid": ("udiv", image_layout.ITEM_GRID_DIM),
-    "cluster.ctaid": ("urem", image_layout.ITEM_BLOCK_ID),
-}
+_Reader: TypeAlias = Callable[[LlvmBuilder, ir.Value], ir.Value]  # reads a register of a work-item
 
 
-def read_special_registers(module: ir.Module, _: CpuLowering) -> None:
-    """Replace each operation that reads a register which a CPU has something for."""
-    for function in functions(kernel_module(module)):
-        for op in matching(function, lambda op: op.name.startswith(_PREFIX)):
-            value = _read(LlvmBuilder(op), op.name.removeprefix(_PREFIX), work_item(function))
-            if value is None:
-                continue
-            kind = str(op.results[0].type)
-            if kind != str(value.type):
-                name = "llvm.zext" if kind == "i64" else "llvm.trunc"
-                value = LlvmBuilder(op).value(name, kind, value)
-            replace(op, value)
+def _rewrite(op: ir.Operation, _: CpuLowering) -> None:
+    build = LlvmBuilder(op)
+    value = _REGISTERS[op.name](build, work_item(op))
+    kind = str(op.results[0].type)
+    if kind != str(value.type):
+        value = build.value("llvm.zext" if kind == "i64" else "llvm.trunc", kind, value)
+    replace(op, value)
 
 
-def _read(build: LlvmBuilder, name: str, item: ir.Value) -> ir.Value | None:
-    if match := _VECTOR.fullmatch(name):
-        axis = 4 * "xyz".index(match[2])
-        if match[1] in _FIELDS:
-            return build.load(item, _FIELDS[match[1]] + axis, "i32")
-        if match[1] in _QUOTIENTS:
-            operation, field = _QUOTIENTS[match[1]]
-            extent = build.load(item, image_layout.ITEM_CLUSTER_DIM + axis, "i32")
-            return build.binary(operation, build.load(item, field + axis, "i32"), extent)
-        return None
-    reader = _SINGLE.get(name)
-    return reader(build, item) if reader else None
+def _field(build: LlvmBuilder, item: ir.Value, offset: int) -> ir.Value:
+    return build.load(item, offset, "i32")
 
 
-def _linear(build: LlvmBuilder, item: ir.Value) -> ir.Value:
-    return build.load(item, image_layout.ITEM_LINEAR_ID, "i32")
+def _by_cluster(build: LlvmBuilder, item: ir.Value, operation: str, field: int, axis: int) -> ir.Value:
+    """Return the quotient or the remainder of a field and the size of a cluster."""
+    extent = build.load(item, image_layout.ITEM_CLUSTER_DIM + 4 * axis, "i32")
+    return build.binary(operation, build.load(item, field + 4 * axis, "i32"), extent)
 
 
 def _lane(build: LlvmBuilder, item: ir.Value) -> ir.Value:
-    return build.binary("and", _linear(build, item), build.constant(_LANES - 1))
+    return build.binary("and", _field(build, item, image_layout.ITEM_LINEAR_ID), build.constant(_LANES - 1))
 
 
 def _subgroup(build: LlvmBuilder, item: ir.Value) -> ir.Value:
-    return build.binary("udiv", _linear(build, item), build.constant(_LANES))
+    return build.binary("udiv", _field(build, item, image_layout.ITEM_LINEAR_ID), build.constant(_LANES))
 
 
 def _product(build: LlvmBuilder, item: ir.Value, field: int) -> ir.Value:
@@ -114,13 +88,25 @@ def _clock(build: LlvmBuilder, _: ir.Value) -> ir.Value:
     return call_service(build, image_layout.SERVICE_TIME_NS, "i64", []).results[0]
 
 
-_SINGLE: dict[str, Callable[[LlvmBuilder, ir.Value], ir.Value]] = {
+_FIELDS = {
+    "tid": image_layout.ITEM_THREAD_ID,
+    "ntid": image_layout.ITEM_BLOCK_DIM,
+    "ctaid": image_layout.ITEM_BLOCK_ID,
+    "nctaid": image_layout.ITEM_GRID_DIM,
+    "cluster.nctaid": image_layout.ITEM_CLUSTER_DIM,
+}
+_BY_CLUSTER = {
+    "clusterid": ("udiv", image_layout.ITEM_BLOCK_ID),
+    "nclusterid": ("udiv", image_layout.ITEM_GRID_DIM),
+    "cluster.ctaid": ("urem", image_layout.ITEM_BLOCK_ID),
+}
+_SINGLE: dict[str, _Reader] = {
     "laneid": _lane,
     "warpsize": lambda build, _: build.constant(_LANES),
     "warpid": _subgroup,
     "nwarpid": _subgroups,
     "cluster.ctarank": _cluster_rank,
-    "cluster.nctarank": lambda build, item: _product(build, item, image_layout.ITEM_CLUSTER_DIM),
+    "cluster.nctarank": partial(_product, field=image_layout.ITEM_CLUSTER_DIM),
     "gridid": lambda build, _: build.constant(0),
     "smid": lambda build, _: build.constant(0),
     "nsmid": lambda build, _: build.constant(1),
@@ -134,3 +120,21 @@ _SINGLE: dict[str, Callable[[LlvmBuilder, ir.Value], ir.Value]] = {
     "globaltimer": _clock,
     "globaltimer.lo": _clock,
 }
+_READERS: dict[str, _Reader] = {
+    **{
+        f"{name}.{axis}": partial(_field, offset=field + 4 * number)
+        for name, field in _FIELDS.items()
+        for number, axis in enumerate("xyz")
+    },
+    **{
+        f"{name}.{axis}": partial(_by_cluster, operation=operation, field=field, axis=number)
+        for name, (operation, field) in _BY_CLUSTER.items()
+        for number, axis in enumerate("xyz")
+    },
+    **_SINGLE,
+}
+_REGISTERS = {f"nvvm.read.ptx.sreg.{name}": reader for name, reader in _READERS.items()}
+# A register for which a CPU has no value stays, and refuse-unsupported reports it.
+READ_SPECIAL_REGISTERS: Pass[CpuLowering] = rewriting(
+    "read-special-registers", dict.fromkeys(_REGISTERS, _rewrite)
+)

@@ -1,4 +1,4 @@
-"""The numbers in layout.py are those of runtime/cpu/cpu_image.h, as a C compiler sees them."""
+"""The numbers in image_layout.py are those of runtime/cpu/cpu_image.h, as a C compiler sees them."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 import gpubuild
 from gpubuild.engine.backends.cpu import image_layout
+from gpubuild.engine.backends.cpu.kernel_facts import Tier
 
 HEADER = (Path(gpubuild.__file__).parent / "runtime" / "cpu" / "cpu_image.h").read_text()
 SIZES = {"uint32_t": 4, "uint64_t": 8, "int64_t": 8}
@@ -60,22 +61,11 @@ def test_constants():
     assert constants["MAX_BLOCK"] == image_layout.MAX_BLOCK
     assert constants["SUBGROUP"] == image_layout.SUBGROUP
     operations = {k: int(v) for k, v in re.findall(r"GB_CPU_(\w+) = (\d+)", HEADER)}
-    for name in (
-        "SHUFFLE_UP",
-        "SHUFFLE_INDEX",
-        "VOTE_BALLOT",
-        "MATCH_ALL",
-        "ELECT",
-        "REDUCE_UMAX",
-        "TIER_FIBERS",
-    ):
-        assert operations[name] == getattr(image_layout, name, operations[name])
-    ours = {
-        k: v
-        for k, v in vars(image_layout).items()
-        if k.startswith(("SHUFFLE_", "VOTE_", "MATCH_", "LANE_", "ELECT", "REDUCE_"))
+    ours = dict(image_layout.LaneOp.__members__)
+    assert ours and ours == {name: operations[name] for name in ours}
+    assert {tier.name: tier.value for tier in Tier} == {
+        name.removeprefix("TIER_"): number for name, number in operations.items() if name.startswith("TIER_")
     }
-    assert ours == {k: operations[k] for k in ours}
 
 
 def test_flags_of_kernels():

@@ -48,8 +48,8 @@ def test_uniform_values():
     assert all(uniform[name] == [False] for name in "tvdlmq")
 
 
-def test_a_carried_value_varies_when_any_turn_may_bring_a_varying_one():
-    """The second gets the third's value, one turn later."""
+def test_a_carried_value_varies_when_it_varies_in_any_iteration():
+    """The second gets the third's value, one iteration later."""
     with contexts.context():
         assert _analysis()["g"][0] == [True, False, False]
 

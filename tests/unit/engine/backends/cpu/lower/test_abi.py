@@ -6,9 +6,10 @@ from unit.projects import TARGETS
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
 from gpubuild.engine.backends.cpu.lower import barriers, calls
-from gpubuild.engine.backends.cpu.lower.address_spaces import drop_address_spaces
-from gpubuild.engine.backends.cpu.lower.workgroup_memory import size_in_bytes
+from gpubuild.engine.backends.cpu.lower.memory import drop_address_spaces, size_in_bytes
+from gpubuild.engine.backends.cpu.passes import start
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 
@@ -52,7 +53,7 @@ def test_address_spaces_are_dropped_from_types_attributes_and_nothing_else():
 }"""
     with contexts.context():
         module = contexts.parse(text)
-        drop_address_spaces(contexts.gpu_modules(module)[0])
+        drop_address_spaces(module, start(params(), SourceText(text)))
         contexts.verify(module.operation)
         out = contexts.translate(contexts.gpu_modules(module)[0])
     assert "addrspacecast" not in out

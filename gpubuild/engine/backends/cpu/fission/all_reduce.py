@@ -1,12 +1,8 @@
-"""Lane sums: ``gpu.all_reduce`` without an array of all values: each goes to one of 64 partial results.
+"""Build ``gpu.all_reduce`` over partial sums of 64 lanes, or over an array of all work-items' values.
 
-The loops over the work-items that compute a value also add it (or whatever ``gpu.all_reduce`` does) to the
-partial result of its lane. Which values meet in a lane is the same for all chips and optimisation levels,
-and no order of additions has to be given up for vectors.
-
-Reduction: what a ``gpu.all_reduce`` does with two values.
-
-Pieces: neighbours in memory as vectors of 32 bytes, which are added up by halves.
+The loops over work-items that compute a value also add it, or apply another operation of ``gpu.all_reduce``,
+to the partial result of its lane. Which values meet in a lane is the same for all chips and optimisation
+levels, and LLVM need not reorder additions to use vectors.
 """
 
 from __future__ import annotations
@@ -19,39 +15,27 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
+from gpubuild.engine.backends.cpu.fission.item_code import copy_with
 from gpubuild.engine.backends.cpu.fission.item_loops import (
     CHUNK_ITEMS,
     Extents,
     ItemLoops,
     for_loop,
     if_op,
+    open_loop,
     set_operands,
 )
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, terminator
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import scalar_bits
+from gpubuild.engine.ir.query import INDEX_BITS, scalar_bits
 
-FLOAT = {
-    "add": "arith.addf",
-    "mul": "arith.mulf",
-    "minnumf": "arith.minnumf",
-    "maxnumf": "arith.maxnumf",
-    "minimumf": "arith.minimumf",
-    "maximumf": "arith.maximumf",
-}
-INTEGER = {
-    "add": "arith.addi",
-    "mul": "arith.muli",
-    "minsi": "arith.minsi",
-    "maxsi": "arith.maxsi",
-    "minui": "arith.minui",
-    "maxui": "arith.maxui",
-    "and": "arith.andi",
-    "or": "arith.ori",
-    "xor": "arith.xori",
-}
-# What changes no value: -0.0 is still there after it met -0.0, and what ignores NaN ignores this one.
+_FLOAT_LIMITS = ("minnumf", "maxnumf", "minimumf", "maximumf")
+_INTEGER_LIMITS = ("minsi", "maxsi", "minui", "maxui")
+FLOAT = {"add": "arith.addf", "mul": "arith.mulf", **{name: f"arith.{name}" for name in _FLOAT_LIMITS}}
+INTEGER = {name: f"arith.{name}i" for name in ("add", "mul", "and", "or", "xor")}
+INTEGER |= {name: f"arith.{name}" for name in _INTEGER_LIMITS}
+# Values that change no other: -0.0 + -0.0 is -0.0, and operations that ignore a NaN ignore this one.
 _FLOAT_IDENTITY = {
     "add": -0.0,
     "mul": 1.0,
@@ -63,7 +47,7 @@ _FLOAT_IDENTITY = {
 
 
 class Reduction:
-    """Of one ``gpu.all_reduce``: an operation by name, or a region of its own."""
+    """The operation of a ``gpu.all_reduce``: a named one, or a region."""
 
     def __init__(self, op: ir.Operation) -> None:
         self.op = op
@@ -74,11 +58,11 @@ class Reduction:
 
     @property
     def in_vectors(self) -> bool:
-        """Whether :meth:`combine` takes vectors, too."""
+        """Whether :meth:`combine` also works on vectors."""
         return self._word is not None and str(self.kind) in VECTOR_ELEMENTS
 
     def combine(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
-        """One value of two. Raises ``CannotFissionError`` for what MLIR has no operation for."""
+        """Combine two values. Raises ``CannotFissionError`` where MLIR has no operation for it."""
         if self._word is None:
             return self._inline(low, high, emit)
         floats = not isinstance(self.kind, ir.IndexType | ir.IntegerType)
@@ -88,7 +72,7 @@ class Reduction:
         return emit.binary(name, low, high)
 
     def identity(self) -> ir.Attribute:
-        """The value of type ``kind`` that changes no other one; only for what is :attr:`in_vectors`."""
+        """Return the value that changes no other one; only for a reduction that is :attr:`in_vectors`."""
         if isinstance(self.kind, ir.FloatType):
             return ir.FloatAttr.get(self.kind, _FLOAT_IDENTITY[self._word or ""])
         most = (1 << scalar_bits(self.kind) - 1) - 1
@@ -96,34 +80,30 @@ class Reduction:
         return ir.IntegerAttr.get(self.kind, whole.get(self._word or "", 0))
 
     def _inline(self, low: ir.Value, high: ir.Value, emit: Emitter) -> ir.Value:
-        """Copy the operation's own region, which must not use values from outside it."""
+        """Copy the region, which must not use values from outside."""
         blocks = self.op.regions[0].blocks
         if len(blocks) != 1:
             raise CannotFissionError("gpu.all_reduce with branches")
         known: dict[ir.Value, ir.Value] = dict(zip(blocks[0].arguments, (low, high), strict=True))
-        end = terminator(blocks[0])
         for inner in operations(blocks[0]):
             if len(inner.regions) or any(value not in known for value in inner.operands):
                 raise CannotFissionError("gpu.all_reduce that uses values from outside its region")
-            if inner == end:
-                break
-            new = emit.copy(inner)
-            for index, value in enumerate(list(inner.operands)):
-                new.operands[index] = known[value]
-            known.update(zip(inner.results, new.results, strict=True))
-        return known[end.operands[0]]
+            if inner != terminator(blocks[0]):
+                new = copy_with(inner, [known[value] for value in inner.operands], emit)
+                known.update(zip(inner.results, new.results, strict=True))
+        return known[terminator(blocks[0]).operands[0]]
 
 
 PIECE_BITS = 256
 VECTOR_ELEMENTS = frozenset({"f32", "f64", "i8", "i16", "i32", "i64", "index"})
-Combine = Callable[[ir.Value, ir.Value, Emitter], ir.Value]  # of two values or vectors, the lower ones first
+Combine = Callable[[ir.Value, ir.Value, Emitter], ir.Value]  # two values or vectors, the lower ones first
 
 
 def load_pieces(memory: ir.Value, start: int, count: int, emit: Emitter) -> list[ir.Value]:
-    """Return ``count`` elements, a power of two.
+    """Return ``count`` elements, a power of two, as vectors of at most 32 bytes.
 
-    Loops over work-items store vectors of this size or larger ones. A load that takes the results of two
-    stores would wait until both have reached the cache.
+    Loops over work-items store vectors of at least this size. A load of the results of two stores would
+    wait until both have reached the cache.
     """
     element = ir.MemRefType(memory.type).element_type
     size = min(count, PIECE_BITS // scalar_bits(element))
@@ -133,7 +113,7 @@ def load_pieces(memory: ir.Value, start: int, count: int, emit: Emitter) -> list
 
 
 def store_pieces(pieces: Sequence[ir.Value], memory: ir.Value, start: int, emit: Emitter) -> None:
-    """The reverse of :func:`load_pieces`."""
+    """Store vectors one after the other, from element ``start`` on."""
     for piece in pieces:
         emit.op("vector.store", [piece, memory, emit.constant(start)], [])
         start += _length(piece)
@@ -166,7 +146,7 @@ def halve(pieces: Sequence[ir.Value], combine: Combine, emit: Emitter) -> list[i
 
 
 def total(pieces: Sequence[ir.Value], combine: Combine, emit: Emitter) -> ir.Value:
-    """One value: halves of ``pieces``, a power of two, are added until it is left."""
+    """Combine halves of ``pieces``, a power of two, until one value is left."""
     while len(pieces) > 1 or _length(pieces[0]) > 1:
         pieces = halve(pieces, combine, emit)
     at = {"static_position": ir.DenseI64ArrayAttr.get([0])}
@@ -179,14 +159,14 @@ def _length(vector: ir.Value) -> int:
     return int(ir.VectorType(vector.type).shape[0])
 
 
-_MOST = 64  # operations whose time is not much more than that of keeping what they give
+_MOST = 64  # operations that take little more time than storing their results
 _ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 
 
 def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
-    """Return whether the code of ``ops`` may be there twice, for work-items in another order than by number.
+    """Return whether the code of ``ops`` may exist twice, and run work-items in any order.
 
-    They are few then, and no calls or atomics, which could tell the order.
+    It then has few operations, and no calls or atomics, whose results may depend on the order.
     """
     inside = [inner.name for op in ops for inner in nested(op)]
     return len(inside) <= _MOST and not _ATOMICS.intersection(inside) and not any(map(needs_item, ops))
@@ -196,7 +176,7 @@ def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
 class PartialSums:
     """The loops of one reduction under construction.
 
-    ``run`` builds what a work-item does in loops that are there, and gives back its value.
+    ``run`` builds the code of a work-item in existing loops, and returns its value.
     """
 
     reduction: Reduction
@@ -205,10 +185,10 @@ class PartialSums:
     run: Callable[[ItemLoops], ir.Value]
 
     def build(self, emit: Emitter) -> ir.Value:
-        """Build the work of all work-items; return the reduction of their values.
+        """Build the code of all work-items; return the reduction of their values.
 
-        A value of one of n work-items is rounded at most n / 64 + 9 times on its way into a sum: n / 64 + 1
-        for its lane, 2 for what is no chunk of 64, and 6 for the sum of all lanes.
+        In a sum of n work-items a value is rounded at most n / 64 + 9 times: n / 64 + 1 for its lane, 2 for
+        the rest of a row, and 6 for the sum of all lanes.
         """
         x = self.extents.block_dim[0]
         chunks = emit.binary("arith.andi", x, emit.constant(-CHUNK_ITEMS))
@@ -225,25 +205,25 @@ class PartialSums:
         array = self._array(emit, CHUNK_ITEMS)
         y, z, end = self._rows(emit)
         row = Emitter(end)
-        at, end = _loop(row, zero, chunks, row.constant(CHUNK_ITEMS))
+        at, end = open_loop(row, zero, chunks, row.constant(CHUNK_ITEMS))
         chunk = Emitter(end)
-        lane, end = _loop(chunk, zero, chunk.constant(CHUNK_ITEMS), self.extents.one)
+        lane, end = open_loop(chunk, zero, chunk.constant(CHUNK_ITEMS), self.extents.one)
         self._add((Emitter(end).binary("arith.addi", at, lane), y, z), end, array, lane)
         return load_pieces(array, 0, CHUNK_ITEMS, emit)
 
     def _rest(self, lanes: list[ir.Value], chunks: ir.Value, emit: Emitter) -> list[ir.Value]:
-        """Return the partial results after the last work-items of each row, too, which are less than 64.
+        """Return the partial results after the rest of each row, fewer than 64 work-items, as well.
 
-        A row goes on at the lane where the one before ended, so that all lanes get as much; where it
-        reaches the last one it takes 64 others, so that its lanes are neighbours.
+        A row starts at the lane where the row before ended, so that all lanes get equally many values.
+        Behind the last lane it uses 64 more, so that its lanes are neighbours.
         """
         array = self._array(emit, 2 * CHUNK_ITEMS)
         y, z, end = self._rows(emit)
         row = Emitter(end)
-        start = ItemLoops.at(row, self.extents, (chunks, y, z), end).linear
+        start = ItemLoops.at(self.extents, (chunks, y, z), end).linear
         first = row.binary("arith.andi", start, row.constant(CHUNK_ITEMS - 1))
         rest = row.binary("arith.subi", self.extents.block_dim[0], chunks)
-        column, end = _loop(row, self.extents.zero, rest, self.extents.one)
+        column, end = open_loop(row, self.extents.zero, rest, self.extents.one)
         inside = Emitter(end)
         ids = (inside.binary("arith.addi", chunks, column), y, z)
         self._add(ids, end, array, inside.binary("arith.addi", first, column))
@@ -253,16 +233,16 @@ class PartialSums:
         return lanes
 
     def _rows(self, emit: Emitter) -> tuple[ir.Value, ir.Value, ir.Operation]:
-        """y and z of a loop over all rows, and its end."""
-        z, end = _loop(emit, self.extents.zero, self.extents.block_dim[2], self.extents.one)
-        y, end = _loop(Emitter(end), self.extents.zero, self.extents.block_dim[1], self.extents.one)
+        """Create a loop over all rows; return y, z and the end of its body."""
+        z, end = open_loop(emit, self.extents.zero, self.extents.block_dim[2], self.extents.one)
+        y, end = open_loop(Emitter(end), self.extents.zero, self.extents.block_dim[1], self.extents.one)
         return y, z, end
 
     def _add(
         self, ids: tuple[ir.Value, ir.Value, ir.Value], end: ir.Operation, array: ir.Value, lane: ir.Value
     ) -> None:
-        """The work of the work-item with these ids."""
-        loops = ItemLoops.at(Emitter(end), self.extents, ids, end)
+        """Build the code of the work-item with these ids, and combine its value with that of its lane."""
+        loops = ItemLoops.at(self.extents, ids, end)
         value = self.run(loops)
         emit = loops.emit
         old = emit.op("memref.load", [array, lane], [value.type]).results[0]
@@ -278,7 +258,90 @@ class PartialSums:
         return array
 
 
-def _loop(emit: Emitter, lower: ir.Value, upper: ir.Value, step: ir.Value) -> tuple[ir.Value, ir.Operation]:
-    """Create a loop; return its counter and the end of its body."""
-    body = for_loop(emit, lower, upper, step).regions[0].blocks[0]
-    return body.arguments[0], terminator(body)
+def reduce_array(reduction: Reduction, array: ir.Value, extents: Extents, emit: Emitter) -> ir.Value:
+    """Combine the elements of ``array``, which is overwritten.
+
+    In a workgroup of a multiple of 64 work-items they first become 64 sums, in registers if their type is
+    common. Then each iteration adds the upper half to the lower half, so that rounding errors of sums grow
+    slowly with the size.
+    """
+    rest = emit.binary("arith.andi", extents.items, emit.constant(CHUNK_ITEMS - 1))
+    even = emit.compare(Compare.EQ, rest, extents.zero)
+    both = if_op(emit, even, [reduction.kind], 2)
+    ends = [terminator(region.blocks[0]) for region in both.regions]
+    lanes, halves = map(Emitter, ends)
+    if reduction.in_vectors:
+        set_operands(ends[0], [_in_registers(reduction, array, lanes, extents)])
+    else:
+        _in_memory(reduction, array, lanes, extents)
+        set_operands(ends[0], [_first(reduction, array, lanes, extents)])
+    loop = for_loop(halves, extents.zero, _halvings(halves, extents), extents.one, [extents.items])
+    body = loop.regions[0].blocks[0]
+    end = terminator(body)
+    inside = Emitter(end)
+    left = body.arguments[1]
+    middle = inside.binary("arith.shrui", inside.binary("arith.addi", left, extents.one), extents.one)
+    _add_upper(reduction, array, inside, extents, middle, inside.binary("arith.subi", left, middle))
+    set_operands(end, [middle])
+    set_operands(ends[1], [_first(reduction, array, halves, extents)])
+    return both.results[0]
+
+
+def _halvings(emit: Emitter, extents: Extents) -> ir.Value:
+    """Return the logarithm of the number of work-items, rounded up: the halvings until one is left.
+
+    A constant, 10 for 1,024, would not do: LLVM would unroll the loop and vectorise its body ten times, which
+    was half of the time to compile a kernel.
+    """
+    i64 = ir.IntegerType.get_signless(INDEX_BITS)
+    last = emit.binary("arith.subi", extents.items, extents.one)
+    number = emit.op("arith.index_cast", [last], [i64]).results[0]
+    zeros = emit.op("math.ctlz", [number], [i64]).results[0]
+    bits = emit.op("arith.index_cast", [zeros], [ir.IndexType.get()]).results[0]
+    return emit.binary("arith.subi", emit.constant(INDEX_BITS), bits)
+
+
+def _first(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+    return emit.op("memref.load", [array, extents.zero], [reduction.kind]).results[0]
+
+
+def _in_registers(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> ir.Value:
+    """Return the result for a multiple of 64 work-items, as operations on vectors."""
+    wide = ir.VectorType.get([CHUNK_ITEMS], reduction.kind)
+    lanes = emit.constant(CHUNK_ITEMS)
+    start = emit.op("vector.load", [array, extents.zero], [wide]).results[0]
+    rows = for_loop(emit, lanes, extents.items, lanes, [start])
+    body = rows.regions[0].blocks[0]
+    end = terminator(body)
+    inside = Emitter(end)
+    more = inside.op("vector.load", [array, body.arguments[0]], [wide]).results[0]
+    set_operands(end, [reduction.combine(body.arguments[1], more, inside)])
+    return total([rows.results[0]], reduction.combine, emit)
+
+
+def _in_memory(reduction: Reduction, array: ir.Value, emit: Emitter, extents: Extents) -> None:
+    """Combine without vectors, for types and operations that they lack, into the first element."""
+    lanes = emit.constant(CHUNK_ITEMS)
+    rows = for_loop(emit, lanes, extents.items, lanes).regions[0].blocks[0]
+    _add_upper(reduction, array, Emitter(terminator(rows)), extents, rows.arguments[0], lanes)
+    half = CHUNK_ITEMS // 2
+    while half:
+        size = emit.constant(half)
+        _add_upper(reduction, array, emit, extents, size, size)
+        half //= 2
+
+
+def _add_upper(
+    reduction: Reduction,
+    array: ir.Value,
+    emit: Emitter,
+    extents: Extents,
+    start: ir.Value,
+    count: ir.Value,
+) -> None:
+    """Combine the first ``count`` elements with those from ``start`` on."""
+    at, end = open_loop(emit, extents.zero, count, extents.one)
+    body, kind = Emitter(end), reduction.kind
+    low = body.op("memref.load", [array, at], [kind]).results[0]
+    high = body.op("memref.load", [array, body.binary("arith.addi", at, start)], [kind]).results[0]
+    body.op("memref.store", [reduction.combine(low, high, body), array, at], [])

@@ -1,19 +1,10 @@
-"""Workgroup memory: variables of a workgroup become offsets from pointers that the work-item holds.
-
-Workgroup atomics: atomic operations on workgroup memory that need not be atomic on CPUs.
-
-One thread runs all work-items of a workgroup, in every tier, and those of a cluster too. It goes from
-one work-item to another only where they wait, never inside an operation. So nobody else sees workgroup
-memory, and a load, an operation and a store are as good as an atomic one, and much faster. What lies
-in global memory stays atomic: other threads run other workgroups.
-
-Allocations: private memory made in a loop, which would use up the stack of a work-item.
-"""
+"""Memory of kernels on CPUs: offsets of workgroup variables, atomics, private arrays, address spaces."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from mlir import ir
 
@@ -26,24 +17,12 @@ from gpubuild.engine.backends.cpu.state import (
     owner_of_context_array,
 )
 from gpubuild.engine.ir.builder import LlvmBuilder, replace
-from gpubuild.engine.ir.passes import Lowering
-from gpubuild.engine.ir.query import operations, symbol_name
+from gpubuild.engine.ir.passes import Lowering, Pass, rewrite_each, rewriting
+from gpubuild.engine.ir.query import enclosing, symbol_name
 from gpubuild.errors import StepError
 
 _WORKGROUP_SPACE = 3
-_ATTRIBUTION = "__wg_{}"  # upstream's name for a function's workgroup attributions, before their number
-_SCALAR_BYTES = {
-    "i1": 1,
-    "i8": 1,
-    "i16": 2,
-    "i32": 4,
-    "i64": 8,
-    "f16": 2,
-    "bf16": 2,
-    "f32": 4,
-    "f64": 8,
-    "ptr": 8,
-}
+_SCALAR_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "ptr": 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,40 +34,42 @@ class _Variable:
 
 
 def place_workgroup_memory(module: ir.Module, lowering: CpuLowering) -> None:
-    """Replace addresses of workgroup variables, which go. All kernels of a module share one plan."""
+    """Replace addresses of workgroup variables and erase these. All kernels of a module share one plan."""
     kernels = kernel_module(module)
     found = functions(kernels)
+    defined = {symbol_name(function) for function in found}
     workgroup_functions = {
         symbol_name(f): f.attributes[WORKGROUP_OF].value for f in found if WORKGROUP_OF in f.attributes
     }
-    sizes: dict[str, int] = {}
-    globals_ = [
-        op.operation for op in kernels.regions[0].blocks[0] if op.operation.name == "llvm.mlir.global"
-    ]
-    for variable in globals_:
-        if variable.attributes["addr_space"].value == _WORKGROUP_SPACE:
-            sizes[symbol_name(variable)] = size_in_bytes(str(variable.attributes["global_type"].value))
-    variables = _plan(sizes, workgroup_functions, lowering)
-    defined = {symbol_name(function) for function in found}
-    for function in found:
-        for op in operations(function, {"llvm.mlir.addressof"}):
-            name = ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
-            if name in defined:
-                raise lowering.unsupported(op, f"taking the address of function @{name}")
-            if (placed := variables.get(name)) is not None:
-                build = LlvmBuilder(op)
-                pointer = build.load(work_item(function), placed.base, "!llvm.ptr")
-                start = build.offset(pointer, placed.offset_bytes)
-                replace(op, build.value("llvm.addrspacecast", op.results[0].type, start))
-    for variable in globals_:
-        if symbol_name(variable) in variables:
-            variable.erase()
+    shared = {
+        symbol_name(op): op
+        for op in (one.operation for one in kernels.regions[0].blocks[0])
+        if op.name == "llvm.mlir.global" and op.attributes["addr_space"].value == _WORKGROUP_SPACE
+    }
+    sizes = {name: size_in_bytes(str(op.attributes["global_type"].value)) for name, op in shared.items()}
+    offsets = _plan(sizes, workgroup_functions, lowering)
+
+    def replace_address(op: ir.Operation, _: CpuLowering) -> None:
+        name = ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
+        if enclosing(op, ("llvm.func",)) is None:
+            return
+        if name in defined:
+            raise lowering.unsupported(op, f"taking the address of function @{name}")
+        if (variable := offsets.get(name)) is not None:
+            build = LlvmBuilder(op)
+            pointer = build.load(work_item(op), variable.base, "!llvm.ptr")
+            start = build.offset(pointer, variable.offset_bytes)
+            replace(op, build.value("llvm.addrspacecast", op.results[0].type, start))
+
+    rewriting("place-workgroup-memory", {"llvm.mlir.addressof": replace_address}).run(module, lowering)
+    for variable in shared.values():
+        variable.erase()
 
 
 def _plan(
     sizes: dict[str, int], workgroup_functions: dict[str, str], lowering: CpuLowering
 ) -> dict[str, _Variable]:
-    """Give an offset to each variable, whose sizes are in ``sizes``."""
+    """Return an offset for each of the variables, whose sizes are in ``sizes``."""
     placed: dict[str, _Variable] = {}
     lowering.context_bytes = dict.fromkeys(workgroup_functions.values(), 0)
     for name in list(sizes):
@@ -97,11 +78,11 @@ def _plan(
             # Context arrays of different kernels may overlap: a thread runs one at a time.
             offset = lowering.context_bytes[kernel]
             placed[name] = _Variable(offset_bytes=offset, base=image_layout.ITEM_CONTEXTS)
-            # Arrays that are a multiple of a page apart would fight for the same cache sets.
+            # Arrays at a distance of some pages would compete for the same cache sets.
             end = offset + sizes.pop(name) + image_layout.SHARED_ALIGNMENT
             lowering.context_bytes[kernel] = _aligned(end)
     # A workgroup function shares the variables of its kernel.
-    twins = {_ATTRIBUTION.format(f): _ATTRIBUTION.format(k) for f, k in workgroup_functions.items()}
+    twins = {f"__wg_{f}": f"__wg_{k}" for f, k in workgroup_functions.items()}  # upstream's prefix of names
     offset = 0
     for name, size in sizes.items():
         if size == 0:
@@ -135,7 +116,7 @@ def size_in_bytes(text: str) -> int:
     if match := re.fullmatch(r"array<(\d+) ?x (.*)>", text):
         return int(match[1]) * size_in_bytes(match[2])
     if match := re.fullmatch(r"vec<(\d+) ?x (.*)>", text) or re.fullmatch(r"vector<(\d+)x(.*)>", text):
-        # Vectors are aligned to the next power of two, and an array of them keeps each aligned.
+        # Vectors are aligned to the next power of two, also in arrays.
         return 1 << (int(match[1]) * size_in_bytes(match[2]) - 1).bit_length()
     if match := re.fullmatch(r"struct<\((.*)\)>", text):
         members = [size_in_bytes(m) for m in match[1].split(", ")]
@@ -172,25 +153,11 @@ _OPERATIONS = {
 _EXCHANGE = 0
 
 
-def relax_workgroup_atomics(module: ir.Operation) -> None:
-    """Rewrite them inside ``module``, whose pointers must still have their address spaces."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _REWRITES and str(op.operands[0].type) == _WORKGROUP_POINTER:
-            found.append(op.operation)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit)
-    for op in found:
-        _REWRITES[op.name](op)
-
-
-def _read_modify_write(op: ir.Operation) -> None:
+def _read_modify_write(op: ir.Operation, _: CpuLowering) -> None:
     pointer, operand = op.operands
     number = ir.IntegerAttr(op.attributes["bin_op"]).value
-    if number != _EXCHANGE and number not in _OPERATIONS:
-        return  # stays atomic
+    if str(pointer.type) != _WORKGROUP_POINTER or (number != _EXCHANGE and number not in _OPERATIONS):
+        return
     build = LlvmBuilder(op)
     old = build.value("llvm.load", operand.type, pointer, ordering=_RELAXED)
     new = operand if number == _EXCHANGE else build.binary(_OPERATIONS[number], old, operand)
@@ -198,9 +165,9 @@ def _read_modify_write(op: ir.Operation) -> None:
     replace(op, old)
 
 
-def _compare_and_exchange(op: ir.Operation) -> None:
+def _compare_and_exchange(op: ir.Operation, _: CpuLowering) -> None:
     pointer, expected, wanted = op.operands
-    if not isinstance(expected.type, ir.IntegerType):
+    if str(pointer.type) != _WORKGROUP_POINTER or not isinstance(expected.type, ir.IntegerType):
         return
     build = LlvmBuilder(op)
     old = build.value("llvm.load", expected.type, pointer, ordering=_RELAXED)
@@ -215,44 +182,89 @@ def _compare_and_exchange(op: ir.Operation) -> None:
     replace(op, result)
 
 
-_REWRITES = {"llvm.atomicrmw": _read_modify_write, "llvm.cmpxchg": _compare_and_exchange}
+# One thread runs all work-items of a workgroup, in every tier, and those of a cluster too. It changes from
+# one work-item to another only where they wait, never inside an operation. So no other thread accesses
+# workgroup memory, and a load, an operation and a store suffice, and are much faster.
+RELAX_WORKGROUP_ATOMICS: Pass[CpuLowering] = rewriting(
+    "relax-workgroup-atomics",
+    {"llvm.atomicrmw": _read_modify_write, "llvm.cmpxchg": _compare_and_exchange},
+)
 
 
 # Loops whose body is an allocation scope: memory made in an iteration ends with it, so that all
-# iterations may use the same place.
+# iterations may use the same memory.
 _SCOPED_LOOPS = frozenset({"scf.for", "scf.forall", "scf.parallel", "affine.for", "affine.parallel"})
 _ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "affine.if"})
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
 def hoist_allocations(module: ir.Module, _: Lowering) -> None:
-    """Move each ``memref.alloca`` of constant size out of the loops it is in, to its function's entry."""
-    found: list[tuple[ir.Operation, ir.Operation]] = []
+    """Move each ``memref.alloca`` of constant size out of the loops it is in, to its function's entry.
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.alloca" and not len(op.operands):
-            function = _function_around(op)
-            if function is not None:
-                found.append((op, function))
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op, function in found:
-        first = function.regions[0].blocks[0].operations[0].operation
+    In a loop it would use up the stack of a work-item.
+    """
+    found: list[ir.Operation] = []
+    rewrite_each(module.operation, {"memref.alloca": found.append})
+    for op in found:
+        function = None if len(op.operands) else _function_around(op)
+        first = function.regions[0].blocks[0].operations[0].operation if function is not None else op
         if first != op:
             op.move_before(first)
 
 
 def _function_around(op: ir.Operation) -> ir.Operation | None:
-    """Return the function ``op`` may move to the entry of: everything between them is scoped or runs once."""
+    """Return the function to whose entry ``op`` may move, through scoped loops and code that runs once."""
     parent = op.parent
     while parent is not None:
         name = parent.operation.name
         if name in _FUNCTIONS:
-            # In a function with branches of its own only structured code tells where a loop is.
+            # In a function with several blocks only structured operations show where a loop is.
             blocks = parent.operation.regions[0].blocks
             return parent.operation if len(blocks) == 1 or op.parent.operation != parent.operation else None
         if name not in _SCOPED_LOOPS and name not in _ONCE:
             return None
         parent = parent.operation.parent
     return None
+
+
+_POINTER = re.compile(r'"(?:[^"\\]|\\.)*"|\bptr<\d+>')  # names in quotes stay
+
+
+def drop_address_spaces(module: ir.Module, _: CpuLowering) -> None:
+    """Make every pointer a plain ``!llvm.ptr`` in types of values, attributes and functions."""
+    casts: list[ir.Operation] = []
+
+    @cache
+    def plain(old: ir.Type) -> ir.Type:
+        text = str(old)
+        new = _POINTER.sub(lambda m: m[0] if m[0].startswith('"') else "ptr", text)
+        return old if new == text else ir.Type.parse(new)
+
+    def attribute(old: ir.Attribute) -> ir.Attribute:
+        if isinstance(old, ir.TypeAttr):
+            return ir.TypeAttr.get(plain(old.value))
+        if isinstance(old, ir.ArrayAttr):
+            return ir.ArrayAttr.get([attribute(item) for item in old])
+        if isinstance(old, ir.DictAttr):
+            return ir.DictAttr.get({old[i].name: attribute(old[i].attr) for i in range(len(old))})
+        return old
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        arguments = (a for region in op.regions for block in region.blocks for a in block.arguments)
+        for value in (*op.results, *arguments):
+            if (kind := plain(value.type)) != value.type:
+                value.set_type(kind)
+        for name in list(op.attributes):
+            old = op.attributes[name]
+            if (new := attribute(old)) != old:
+                op.attributes[name] = new
+        if op.name == "llvm.mlir.global":
+            op.attributes["addr_space"] = ir.Attribute.parse("0 : i32")
+        if op.name == "llvm.addrspacecast":
+            casts.append(op)
+        return ir.WalkResult.ADVANCE
+
+    kernel_module(module).walk(visit)
+    for cast in casts:
+        cast.results[0].replace_all_uses_with(cast.operands[0])
+        cast.erase()

@@ -1,1 +1,0 @@
-"""Reductions over workgroups, recognised and vectorised."""
