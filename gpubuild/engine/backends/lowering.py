@@ -1,8 +1,7 @@
-"""Lowering for GPUs: one gpu.module's text to LLVM IR text, by the passes of a back end.
+"""Lowering of a gpu.module by the ordered table of passes of a back end.
 
-The passes here are those that all GPU back ends have in their tables.
-
-One pass of a back end's table, or a range of them, on a text: for tests and for debugging.
+Here are the driver for GPUs, which ends in LLVM IR text, the driver of single passes for tests and
+``gpubuild pass``, and the passes that several back ends have in their tables.
 """
 
 from __future__ import annotations
@@ -18,10 +17,21 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.engine.ir.locations import restore_places
-from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, selected, upstream
+from gpubuild.engine.ir.passes import Lowering, Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import (
+    arith_expansions,
+    booleans,
+    memory_ops,
+    printf,
+    small_floats,
+    softmax,
+    subgroup_reduce,
+    subgroup_shuffle,
+    vectors,
+)
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -30,6 +40,7 @@ from gpubuild.targets.registry import vendor
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SPACE = 3
 _DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
+_C_INTERFACE = "_mlir_ciface_"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,6 +155,40 @@ def _check_dialect(kernels: ir.Operation, state: GpuLowering) -> None:
         )
 
 
+# ---- the parts that the tables of all back ends have, in this order ----
+
+LOWER_STRUCTURES: tuple[Pass[Legalization], ...] = (
+    memory_ops.EXPAND_CASTS,
+    memory_ops.EXPAND_REALLOC,
+    booleans.lower_structured("gpu.module"),
+)
+EXPAND_OPERATIONS: tuple[Pass[Legalization], ...] = (
+    arith_expansions.SET_FAST_MATH,
+    subgroup_reduce.EXPAND_IDS,
+    subgroup_shuffle.EXPAND_SHUFFLES,
+    printf.PROMOTE_ARGUMENTS,
+    booleans.USE_BYTES,
+    memory_ops.EXPAND_COPIES,
+    vectors.SPLIT_ACCESSES,
+    vectors.EXPAND_POSITIONS,
+    arith_expansions.WIDEN_CONTRACT_FACTORS,
+    arith_expansions.EXPAND_MATH,
+    arith_expansions.ROUND_INTEGERS_ONCE,
+    arith_expansions.EXPAND_COMPLEX_BITCAST,
+    softmax.EXPAND_SOFTMAX,
+    memory_ops.EXPAND_ATOMIC_PRODUCTS,
+    memory_ops.FLOAT_ATOMICS_TO_INTEGERS,
+)
+EXPAND_TYPES: tuple[Pass[Legalization], ...] = (
+    subgroup_reduce.EXPAND_EXECUTE_ON_LANE_0,
+    memory_ops.TAKE_POINTERS,
+    small_floats.EXPAND_SCALING,
+    small_floats.EMULATE,
+    small_floats.EXPAND_CONVERSIONS,
+    small_floats.EXPAND_SCALE_CONVERSIONS,
+    arith_expansions.LOWER_VECTORS,
+)
+
 # ---- upstream's conversions that all GPUs share; vectors go before those of gpu, which do not know them ----
 
 TO_LOOPS: Pass[GpuLowering] = upstream(
@@ -203,9 +248,32 @@ def _link_workgroup_memory(op: ir.Operation, _: GpuLowering) -> None:
         op.attributes["alignment"] = ir.IntegerAttr.get(i64, _DYNAMIC_ALIGNMENT)
 
 
+def _call_libraries_directly(module: ir.Module, _: Lowering) -> None:
+    """Let a declared function without memrefs be the symbol of its own name in a device library.
+
+    Upstream makes it a wrapper around ``_mlir_ciface_<name>``, which passes memrefs by pointer and
+    means nothing where there are none.
+    """
+    for kernels in contexts.gpu_modules(module):
+        functions = {
+            op.operation.attributes["sym_name"].value: op.operation
+            for op in kernels.regions[0].blocks[0]
+            if op.operation.name == "llvm.func"
+        }
+        for name, declared in functions.items():
+            plain = name.removeprefix(_C_INTERFACE)
+            wrapper = functions.get(plain) if plain != name else None
+            if wrapper is None or len(declared.regions[0].blocks):
+                continue
+            if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
+                wrapper.erase()
+                declared.attributes["sym_name"] = ir.StringAttr.get(plain)
+
+
 FLUSH_DENORMALS = rewriting(
     "flush-denormals", {"llvm.func": _flush_denormals}, when=lambda state: state.fast_math
 )
+CALL_LIBRARIES_DIRECTLY: Pass[Lowering] = Pass(name="call-libraries-directly", run=_call_libraries_directly)
 LINK_WORKGROUP_MEMORY = rewriting("link-workgroup-memory", {"llvm.mlir.global": _link_workgroup_memory})
 
 

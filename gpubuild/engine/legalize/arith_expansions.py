@@ -1,10 +1,7 @@
-"""Expansions of arith-like ops that no device has a library function or an instruction for.
+"""Expansions of operations of arith, math, complex and vector that upstream lowers for no target.
 
-Complex bits: ``complex.bitcast``, which upstream lowers for no target.
-
-The real part is the lower half, as it is in memory on all targets.
-
-Patterns: upstream's own rewrites that no pass of mlir-opt runs inside a gpu.module.
+Each becomes operations that every target has; patterns of vector that no pass of mlir-opt runs inside a
+gpu.module; and the flags of fast mathematics.
 """
 
 from __future__ import annotations
@@ -15,7 +12,8 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting
-from gpubuild.engine.ir.query import element_type, operations, scalar_bits
+from gpubuild.engine.ir.query import element_type, matching, operations, scalar_bits
+from gpubuild.engine.legalize.state import Legalization
 
 _EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
 _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
@@ -223,6 +221,13 @@ def _as(emit: Emitter, value: ir.Value) -> ir.Value:
     return value if value.type == integer else emit.op("arith.bitcast", [value], [integer]).results[0]
 
 
+def _set_fast_math(module: ir.Module, _: Legalization) -> None:
+    fast = ir.Attribute.parse("#arith.fastmath<fast>")
+    for op in matching(module.operation, lambda op: "fastmath" in op.attributes):
+        op.attributes["fastmath"] = fast
+
+
+SET_FAST_MATH = Pass(name="set-fast-math-flags", run=_set_fast_math, when=lambda state: state.fast_math)
 EXPAND_MATH = rewriting(
     "expand-math",
     {

@@ -1,10 +1,13 @@
-"""Small floats: conversions of the 8-, 6- and 4-bit float types in integer arithmetic, for every target.
+"""Conversions of floats of 8, 6 and 4 bits, in integer arithmetic, for every target.
 
-Back ends know these types as bytes or bits only. Arithmetic on them is done in f32, by upstream's pass; what
-it leaves are conversions, which are expanded here. They round to nearest, ties to even. What is too large
-becomes infinity, or NaN in types without one, as when LLVM folds constants; in types that have neither,
-the largest number, which a NaN becomes, too. Types of less than a byte are for registers and vectors:
-memory of them has no addresses.
+Back ends know these types as bytes or bits only. Upstream's pass does arithmetic on them in f32 and leaves
+conversions, which are expanded here. They round to nearest, ties to even. A number that is too large becomes
+infinity, or NaN in types without infinities, as when LLVM folds constants. Types that have neither take the
+largest number, for NaN as well. Memory of types of less than a byte has no addresses.
+
+Scales, ``f8E8M0FNU``, are powers of two without sign or zero. ``arith.scaling_extf`` widens a value and
+multiplies it by a scale, ``arith.scaling_truncf`` divides and narrows. Upstream's expansion of these reads
+the smallest scale, 2 to the -127th, as zero.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ _EQ, _ULT, _UGT = 0, 6, 8  # arith.cmpi predicates
 _OGT, _ONE = 2, 6  # arith.cmpf predicates
 _F32_MANTISSA, _F32_BIAS = 23, 127
 _F32_MAGNITUDE, _F32_INFINITY = 0x7FFFFFFF, 0x7F800000
+_F32_NAN = _F32_INFINITY | 1 << (_F32_MANTISSA - 1)
+_SCALE = "f8E8M0FNU"
+_SMALLEST_SCALE = 1 << (_F32_MANTISSA - 1)  # 2 to the -127th as bits of an f32, where it is subnormal
+_NAN_SCALE = 0xFF
 _IEEE, _FINITE, _UNSIGNED_ZERO, _SATURATES = range(4)  # what takes the place of infinities and NaNs
 
 
@@ -119,17 +126,16 @@ def _extend(op: ir.Operation, _: Lowering) -> None:
     is_tiny = compare(emit, _ULT, magnitude, splat(emit, 1 << form.mantissa, i32))
     result = _select(emit, is_tiny, tiny, normal)
     sign = emit.binary("arith.andi", bits, splat(emit, form.sign_bit, i32))
-    quiet = _F32_INFINITY | 1 << (_F32_MANTISSA - 1)
     if form.kind == _UNSIGNED_ZERO:
         is_nan = compare(emit, _EQ, bits, splat(emit, form.sign_bit, i32))
-        result = _select(emit, is_nan, splat(emit, quiet, i32), result)
+        result = _select(emit, is_nan, splat(emit, _F32_NAN, i32), result)
     elif form.kind != _SATURATES:
         if form.kind == _IEEE:
             infinite = compare(emit, _EQ, magnitude, splat(emit, form.infinity, i32))
             result = _select(emit, infinite, splat(emit, _F32_INFINITY, i32), result)
         last = form.infinity if form.kind == _IEEE else form.infinity - 1
         is_nan = compare(emit, _UGT, magnitude, splat(emit, last, i32))
-        result = _select(emit, is_nan, splat(emit, quiet, i32), result)
+        result = _select(emit, is_nan, splat(emit, _F32_NAN, i32), result)
     result = emit.binary(
         "arith.ori", result, emit.binary("arith.shli", sign, splat(emit, 32 - form.bits, i32))
     )
@@ -223,7 +229,84 @@ def _float(emit: Emitter, value: float, kind: ir.Type) -> ir.Value:
     return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
 
 
+def _expand_scaling(op: ir.Operation, _: Lowering) -> None:
+    """Make conversions and a product of ``arith.scaling_*``; the conversions are expanded later."""
+    value, scale = list(op.operands)
+    wanted = op.results[0].type
+    emit = Emitter(op)
+    kind = like(scale.type, ir.Type.parse(_SCALE))
+    if scale.type != kind:
+        scale = emit.op("arith.truncf", [scale], [kind]).results[0]
+    fast = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
+    widens = op.name == "arith.scaling_extf"
+    wide = wanted if widens else value.type
+    factor = emit.op("arith.extf", [scale], [wide]).results[0]
+    if widens:
+        value = emit.op("arith.extf", [value], [wide]).results[0]
+        emit.replace(emit.op("arith.mulf", [value, factor], [wide], fast).results[0])
+    else:
+        value = emit.op("arith.divf", [value, factor], [wide], fast).results[0]
+        emit.replace(emit.op("arith.truncf", [value], [wanted]).results[0])
+
+
+def _expand_scale_conversion(op: ir.Operation, _: Lowering) -> None:
+    """``arith.extf`` from scales and ``arith.truncf`` to them."""
+    if _is_scale(op.operands[0]):
+        _extend_scale(op)
+    elif _is_scale(op.results[0]):
+        _truncate_to_scale(op)
+
+
+def _is_scale(value: ir.Value) -> bool:
+    return str(element_type(value.type)) == _SCALE
+
+
+def _extend_scale(op: ir.Operation) -> None:
+    scale, wanted = op.operands[0], op.results[0].type
+    emit = Emitter(op)
+    i32, f32 = like(scale.type, ir.IntegerType.get_signless(32)), like(scale.type, ir.F32Type.get())
+    byte = emit.op("arith.bitcast", [scale], [like(scale.type, ir.IntegerType.get_signless(8))])
+    exponent = emit.op("arith.extui", [byte.results[0]], [i32]).results[0]
+    bits = emit.binary("arith.shli", exponent, splat(emit, _F32_MANTISSA, i32))
+    for code, special in ((0, _SMALLEST_SCALE), (_NAN_SCALE, _F32_NAN)):
+        is_special = compare(emit, _EQ, exponent, splat(emit, code, i32))
+        bits = emit.op("arith.select", [is_special, splat(emit, special, i32), bits], [i32]).results[0]
+    value = emit.op("arith.bitcast", [bits], [f32]).results[0]
+    if wanted != f32:
+        wide = ir.FloatType(element_type(wanted)).width > 32
+        value = emit.op("arith.extf" if wide else "arith.truncf", [value], [wanted]).results[0]
+    emit.replace(value)
+
+
+def _truncate_to_scale(op: ir.Operation) -> None:
+    """To the nearest power of two, halves up as LLVM does it (all significands are odd); the sign goes."""
+    value, kind = op.operands[0], op.results[0].type
+    emit = Emitter(op)
+    i32, f32 = like(kind, ir.IntegerType.get_signless(32)), like(kind, ir.F32Type.get())
+    bits = as_f32_bits(emit, value, i32, f32)
+    magnitude = emit.binary("arith.andi", bits, splat(emit, _F32_MAGNITUDE, i32))
+    rounded = emit.binary("arith.addi", magnitude, splat(emit, _SMALLEST_SCALE, i32))
+    exponent = emit.binary("arith.shrui", rounded, splat(emit, _F32_MANTISSA, i32))
+    # Among subnormal numbers, 2 to the -127th and, above three halves of it, 2 to the -126th.
+    is_tiny = compare(emit, _ULT, magnitude, splat(emit, 2 * _SMALLEST_SCALE, i32))
+    above = compare(emit, _UGT, magnitude, splat(emit, _SMALLEST_SCALE // 2 * 3 - 1, i32))
+    tiny = emit.op("arith.extui", [above], [i32]).results[0]
+    exponent = emit.op("arith.select", [is_tiny, tiny, exponent], [i32]).results[0]
+    beyond = compare(emit, _UGT, exponent, splat(emit, _NAN_SCALE, i32))
+    nan = splat(emit, _NAN_SCALE, i32)
+    exponent = emit.op("arith.select", [beyond, nan, exponent], [i32]).results[0]
+    byte = emit.op("arith.trunci", [exponent], [like(kind, ir.IntegerType.get_signless(8))]).results[0]
+    emit.replace(emit.op("arith.bitcast", [byte], [kind]).results[0])
+
+
 EMULATE: Pass[Lowering] = Pass(name="emulate-small-floats", run=_emulate)
 EXPAND_CONVERSIONS = rewriting(
     "expand-small-float-conversions", {"arith.extf": _extend, "arith.truncf": _truncate}
+)
+EXPAND_SCALING = rewriting(
+    "expand-scaling", {"arith.scaling_extf": _expand_scaling, "arith.scaling_truncf": _expand_scaling}
+)
+EXPAND_SCALE_CONVERSIONS = rewriting(
+    "expand-e8m0-conversions",
+    {"arith.extf": _expand_scale_conversion, "arith.truncf": _expand_scale_conversion},
 )

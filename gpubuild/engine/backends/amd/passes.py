@@ -8,9 +8,13 @@ from mlir import ir
 
 from gpubuild.engine.backends.amd import ops, printf
 from gpubuild.engine.backends.lowering import (
+    CALL_LIBRARIES_DIRECTLY,
+    EXPAND_OPERATIONS,
+    EXPAND_TYPES,
     FINISH_LLVM,
     FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
+    LOWER_STRUCTURES,
     TO_BLOCKS,
     TO_LOOPS,
     GpuLowering,
@@ -26,21 +30,10 @@ from gpubuild.engine.ir.query import operations
 from gpubuild.engine.legalize import (
     all_reduce,
     arith_expansions,
-    atomics,
-    booleans,
-    composite_memory_ops,
-    e8m0_floats,
-    fast_math,
-    small_floats,
-    softmax,
     subgroup_reduce,
-    subgroup_shuffle,
     unsupported_ops,
-    vectors,
     workarounds,
 )
-from gpubuild.engine.legalize import printf as generic_printf
-from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, gfx_version
@@ -145,40 +138,18 @@ def _take_formats(module: ir.Module, state: AmdLowering) -> None:
 PASSES: tuple[Pass[AmdLowering], ...] = (
     *replaceable((
         ops.EXPAND_MATRICES,
-        composite_memory_ops.EXPAND_CASTS,
-        composite_memory_ops.EXPAND_REALLOC,
-        booleans.lower_structured("gpu.module"),
+        *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
-        fast_math.SET_FLAGS,
-        generic_subgroups.EXPAND_IDS,
-        subgroup_shuffle.EXPAND_SHUFFLES,
+        *EXPAND_OPERATIONS,
         ops.BROADCAST,
-        generic_printf.PROMOTE_ARGUMENTS,
         printf.EXPAND,
-        booleans.USE_BYTES,
-        composite_memory_ops.EXPAND_COPIES,
-        vectors.SPLIT_ACCESSES,
-        vectors.EXPAND_POSITIONS,
-        arith_expansions.WIDEN_CONTRACT_FACTORS,
-        arith_expansions.EXPAND_MATH,
         arith_expansions.EXPAND_IS_INFINITE,
         arith_expansions.EXPAND_SINCOS,
-        arith_expansions.ROUND_INTEGERS_ONCE,
-        arith_expansions.EXPAND_COMPLEX_BITCAST,
-        softmax.EXPAND_SOFTMAX,
-        atomics.EXPAND_PRODUCTS,
-        atomics.USE_INTEGERS,
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
         all_reduce.EXPAND,
-        generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
-        composite_memory_ops.TAKE_POINTERS,
-        e8m0_floats.EXPAND_SCALING,
-        small_floats.EMULATE,
-        small_floats.EXPAND_CONVERSIONS,
-        e8m0_floats.EXPAND_CONVERSIONS,
-        arith_expansions.LOWER_VECTORS,
+        *EXPAND_TYPES,
         workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),
@@ -192,7 +163,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),
     FLUSH_DENORMALS,
     LINK_WORKGROUP_MEMORY,
-    composite_memory_ops.CALL_DIRECTLY,
+    CALL_LIBRARIES_DIRECTLY,
     Pass(name="move-stack-to-private", run=_move_stack),
     Pass(name="take-message-formats", run=_take_formats),
 )  # fmt: skip

@@ -1,14 +1,9 @@
-"""Plain memory: ops made of others, each as what it is made of.
+"""Memory operations that are made of others, atomic updates, and descriptors as parameters of kernels.
 
-``memref.realloc`` becomes allocation, copy and release. What ``vector.type_cast`` makes of memory is loaded
-and stored as the vectors it holds: upstream assumes memory to be aligned like a vector, and rows to be
-padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function.
-
-Descriptors as parameters of kernels: pointers, on both sides of a launch.
-
-Upstream's conversion of functions does not know nvgpu's types; outlining makes parameters of them.
-
-Library calls: declared functions of a kernel module are symbols of their own name.
+``memref.realloc`` becomes allocation, copy and release. The memory that ``vector.type_cast`` returns is
+loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be padded to a
+power of two. ``memref.copy`` of views with gaps would become a call of a host function. Atomic products and
+regions on floats become forms that targets have instructions for.
 """
 
 from __future__ import annotations
@@ -17,13 +12,13 @@ import re
 
 from mlir import ir
 
-from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
-from gpubuild.engine.ir.query import operations
+from gpubuild.engine.ir.query import operations, scalar_bits
 from gpubuild.engine.legalize.booleans import bytes_of
 
 _CAST = "vector.type_cast"
+_PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 
 
 def _use_elements(cast: ir.Operation) -> None:
@@ -89,11 +84,65 @@ def _expand_casts(module: ir.Module, _: Lowering) -> None:
             _use_elements(cast)
 
 
+def _expand_product(op: ir.Operation, _: Lowering) -> None:
+    """``memref.atomic_rmw`` of a product as a compare-and-exchange loop."""
+    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    if function is None:
+        return
+    emit = Emitter(op)
+    value, memory, *indices = list(op.operands)
+    atomic = emit.op("memref.generic_atomic_rmw", [memory, *indices], [value.type], regions=1)
+    body = atomic.regions[0].blocks.append(value.type)
+    inside = emit.inside(body)
+    inside.op("memref.atomic_yield", [inside.binary(function, body.arguments[0], value)], [])
+    emit.replace(atomic.results[0])
+
+
+def _use_integers(op: ir.Operation, _: Lowering) -> None:
+    """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
+
+    Compare-and-exchange takes integers only. The two memref types lower to one and the same LLVM
+    type, so that the cast between them disappears.
+    """
+    element = op.results[0].type
+    if not isinstance(element, ir.FloatType):
+        return
+    integer = ir.IntegerType.get_signless(scalar_bits(element))
+    emit = Emitter(op)
+    memory = emit.cast(op.operands[0], _with_element(op.operands[0].type, integer))
+    atomic = emit.op(
+        "memref.generic_atomic_rmw", [memory, *list(op.operands)[1:]], [integer], regions=1
+    ).operation
+    old_block = op.regions[0].blocks[0]
+    # Moving the block keeps its ops; its one argument then gets the integer type, seen through a cast.
+    old_block.append_to(atomic.regions[0])
+    argument = old_block.arguments[0]
+    inside = Emitter(old_block.operations[0].operation)
+    value = inside.op("arith.bitcast", [argument], [element])
+    argument.replace_all_uses_except(value.results[0], value.operation)
+    argument.set_type(integer)
+    end = old_block.operations[len(old_block.operations) - 1].operation
+    closing = Emitter(end)
+    bits = closing.op("arith.bitcast", [end.operands[0]], [integer]).results[0]
+    closing.op("memref.atomic_yield", [bits], [])
+    end.erase()
+    emit.replace(emit.op("arith.bitcast", [atomic.results[0]], [element]).results[0])
+
+
+def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
+    shaped = ir.MemRefType(memory)
+    return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
+
+
 EXPAND_CASTS: Pass[Lowering] = Pass(name="expand-vector-type-casts", run=_expand_casts)
 EXPAND_REALLOC: Pass[Lowering] = upstream(
     "expand-realloc", "builtin.module(expand-realloc)", only_for=("memref.realloc",)
 )
 EXPAND_COPIES = rewriting("expand-copies", {"memref.copy": _expand_copy})
+EXPAND_ATOMIC_PRODUCTS = rewriting("expand-atomic-products", {"memref.atomic_rmw": _expand_product})
+FLOAT_ATOMICS_TO_INTEGERS = rewriting(
+    "float-atomics-to-integers", {"memref.generic_atomic_rmw": _use_integers}
+)
 
 
 _OWN_TYPES = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
@@ -130,34 +179,3 @@ def _pass_pointers(op: ir.Operation, _: Lowering) -> None:
 
 TAKE_POINTERS = rewriting("descriptor-parameters-to-pointers", {"gpu.func": _take_pointers})
 PASS_POINTERS = rewriting("descriptor-arguments-to-pointers", {"gpu.launch_func": _pass_pointers})
-
-
-_C_INTERFACE = "_mlir_ciface_"
-
-
-def call_libraries_directly(kernels: ir.Operation) -> None:
-    """Let a declared function without memrefs be the symbol of its own name in a device library.
-
-    Upstream makes it a wrapper around ``_mlir_ciface_<name>``, which passes memrefs by pointer and
-    means nothing where there are none.
-    """
-    functions = {
-        op.operation.attributes["sym_name"].value: op.operation
-        for op in kernels.regions[0].blocks[0]
-        if op.operation.name == "llvm.func"
-    }
-    for name, declared in functions.items():
-        wrapper = functions.get(name.removeprefix(_C_INTERFACE)) if name.startswith(_C_INTERFACE) else None
-        if wrapper is None or len(declared.regions[0].blocks):
-            continue
-        if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
-            wrapper.erase()
-            declared.attributes["sym_name"] = ir.StringAttr.get(name.removeprefix(_C_INTERFACE))
-
-
-def _run(module: ir.Module, _: Lowering) -> None:
-    for kernels in contexts.gpu_modules(module):
-        call_libraries_directly(kernels)
-
-
-CALL_DIRECTLY: Pass[Lowering] = Pass(name="call-libraries-directly", run=_run)
