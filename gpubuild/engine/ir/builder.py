@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from mlir import ir
+
+from gpubuild.engine.ir.query import element_type, shaped_like
 
 
 class Compare(IntEnum):
@@ -23,6 +25,14 @@ class Compare(IntEnum):
     UGE = 9
 
 
+class CompareFloats(IntEnum):
+    """Predicates of ``arith.cmpf``: false for NaN."""
+
+    EQ = 1
+    GT = 2
+    NE = 6
+
+
 class Emitter:
     """Creates ops before ``anchor`` with its location or another, and can replace it in the end."""
 
@@ -32,7 +42,7 @@ class Emitter:
         self._point = ir.InsertionPoint(anchor)
 
     def inside(self, block: ir.Block) -> Emitter:
-        """An emitter at the end of ``block``, with the same location."""
+        """Return an emitter at the end of ``block``, with the same location."""
         other = Emitter(self._anchor, location=self._location)
         other._point = ir.InsertionPoint(block)
         return other
@@ -46,7 +56,7 @@ class Emitter:
         *,
         regions: int = 0,
     ) -> ir.Operation:
-        """Any op, by its full name."""
+        """Create any op, by its full name."""
         return ir.Operation.create(
             name,
             operands=list(operands),
@@ -57,10 +67,25 @@ class Emitter:
             ip=self._point,
         )
 
-    def constant(self, value: int, kind: ir.Type | None = None) -> ir.Value:
-        """An integer constant; of type ``index`` unless told."""
+    def value(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        kind: ir.Type,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> ir.Value:
+        """Return the one result of an op."""
+        return self.op(name, operands, [kind], attributes).results[0]
+
+    def constant(self, value: float, kind: ir.Type | None = None) -> ir.Value:
+        """Return a constant of ``kind``, which may be a vector; ``index`` by default."""
         kind = kind or ir.IndexType.get()
-        return self.op("arith.constant", [], [kind], {"value": ir.IntegerAttr.get(kind, value)}).results[0]
+        scalar = element_type(kind)
+        get = ir.FloatAttr.get if isinstance(scalar, ir.FloatType) else ir.IntegerAttr.get
+        attribute = get(scalar, value)
+        if scalar != kind:
+            attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
+        return self.value("arith.constant", [], kind, {"value": attribute})
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
         """An op of two operands and a result, all of one type."""
@@ -68,15 +93,53 @@ class Emitter:
 
     def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         """``arith.cmpi`` of two integers, or of vectors of them."""
+        return self._compare("arith.cmpi", predicate, left, right)
+
+    def compare_floats(self, predicate: CompareFloats, left: ir.Value, right: ir.Value) -> ir.Value:
+        """``arith.cmpf`` of two floats, or of vectors of them."""
+        return self._compare("arith.cmpf", predicate, left, right)
+
+    def _compare(self, name: str, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-        kind: ir.Type = ir.IntegerType.get_signless(1)
-        if isinstance(left.type, ir.VectorType):
-            kind = ir.VectorType.get(ir.VectorType(left.type).shape, kind)
-        return self.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
+        kind = shaped_like(left.type, ir.IntegerType.get_signless(1))
+        return self.value(name, [left, right], kind, {"predicate": attribute})
 
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         """``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
+
+    def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
+        """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""
+        whole = ir.VectorType(vector.type)
+        shape, kind = whole.shape[len(position) :], whole.element_type
+        if shape:
+            kind = ir.VectorType.get(shape, kind)
+        return self.value("vector.extract", [vector], kind, _static(position))
+
+    def insert(self, part: ir.Value, vector: ir.Value, position: Sequence[int]) -> ir.Value:
+        """Return ``vector`` with ``part``, an element or a smaller vector, at ``position``."""
+        return self.value("vector.insert", [part, vector], vector.type, _static(position))
+
+    def loop(
+        self,
+        upper: ir.Value,
+        carried: Sequence[ir.Value],
+        body: Callable[[Emitter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
+        *,
+        lower: ir.Value | None = None,
+    ) -> list[ir.Value]:
+        """Create an ``scf.for`` in steps of one and return its results.
+
+        ``body`` gets the index and the carried values, and returns those of the next iteration.
+        """
+        lower = lower or self.constant(0)
+        kinds = [value.type for value in carried]
+        loop = self.op("scf.for", [lower, upper, self.constant(1), *carried], kinds, regions=1)
+        block = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
+        inside = self.inside(block)
+        index, *values = block.arguments
+        inside.op("scf.yield", body(inside, index, values), [])
+        return list(loop.results)
 
     def dimension(self, name: str, axis: str) -> ir.Value:
         """``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""
@@ -95,6 +158,10 @@ class Emitter:
         """Use ``value`` wherever the anchor's only result was used, and erase the anchor."""
         self._anchor.results[0].replace_all_uses_with(value)
         self._anchor.erase()
+
+
+def _static(position: Sequence[int]) -> dict[str, ir.Attribute]:
+    return {"static_position": ir.DenseI64ArrayAttr.get(list(position))}
 
 
 class LlvmBuilder:

@@ -43,7 +43,7 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
     widen = "arith.extf" if is_float else "arith.extsi" if "si>" in name else "arith.extui"
     narrow = "arith.truncf" if is_float else "arith.trunci"
     emit = Emitter(op)
-    value = emit.op(widen, [op.operands[0]], [wide]).results[0]
+    value = emit.value(widen, [op.operands[0]], wide)
     attributes = {key: op.attributes[key] for key in op.attributes}
     reduced = emit.op("gpu.all_reduce", [value], [wide], attributes, regions=1)
     if op.regions[0].blocks:
@@ -56,9 +56,9 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
             argument.set_type(wide)
         end = block.operations[len(block.operations) - 1].operation
         closing = Emitter(end)
-        closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
+        closing.op("gpu.yield", [closing.value(widen, [end.operands[0]], wide)], [])
         end.erase()
-    emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
+    emit.replace(emit.value(narrow, [reduced.results[0]], kind))
 
 
 def _separate(op: ir.Operation, _: Lowering) -> None:
@@ -103,12 +103,12 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     partial = Tree(emit, subgroup_size, combine).to_first_lane(value)
     name, memory = _memory(op, value.type, _MOST_WORK_ITEMS // subgroup_size)
     symbol = {"name": ir.FlatSymbolRefAttr.get(name)}
-    buffer = emit.op("memref.get_global", [], [memory], symbol).results[0]
+    buffer = emit.value("memref.get_global", [], memory, symbol)
     size = emit.constant(subgroup_size)
     position = workgroup_position(emit)
     predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _EQUAL)}
     zero = emit.constant(0, ir.IntegerType.get_signless(_WORD_BITS))
-    first = emit.op("arith.cmpi", [lane_number(emit), zero], [i1], predicate).results[0]
+    first = emit.value("arith.cmpi", [lane_number(emit), zero], i1, predicate)
     subgroup = emit.binary("arith.divui", position, size)
     branch = emit.op("scf.if", [first], [], regions=2)
     inside = emit.inside(branch.regions[0].blocks.append())
@@ -117,11 +117,11 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     emit.op("gpu.barrier", [], [])
     rounded = emit.binary("arith.addi", workgroup_size(emit), emit.constant(subgroup_size - 1))
     count = emit.binary("arith.divui", rounded, size)
-    start = emit.op("memref.load", [buffer, emit.constant(0)], [value.type]).results[0]
+    start = emit.value("memref.load", [buffer, emit.constant(0)], value.type)
     loop = emit.op("scf.for", [emit.constant(1), count, emit.constant(1), start], [value.type], regions=1)
     body = loop.regions[0].blocks.append(index, value.type)
     turn = emit.inside(body)
-    next_one = turn.op("memref.load", [buffer, body.arguments[0]], [value.type]).results[0]
+    next_one = turn.value("memref.load", [buffer, body.arguments[0]], value.type)
     turn.op("scf.yield", [combine(turn, body.arguments[1], next_one)], [])
     emit.replace(loop.results[0])
 

@@ -322,7 +322,7 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
     left = emit.binary("arith.remui", items, emit.constant(lanes))
     equal = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)}
     i1 = ir.IntegerType.get_signless(1)
-    whole = emit.op("arith.cmpi", [left, emit.constant(0)], [i1], equal).results[0]
+    whole = emit.value("arith.cmpi", [left, emit.constant(0)], i1, equal)
     message = f"matrix operations need workgroups of whole subgroups: a multiple of {lanes} work-items"
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})
 

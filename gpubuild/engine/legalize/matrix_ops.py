@@ -143,7 +143,7 @@ def load(work: MatrixOp) -> None:
     row = ir.VectorType.get([place.width], fragment.matrix.scalar)
     whole = _zero(emit, ir.VectorType.get([place.height, place.width], fragment.matrix.scalar))
     for number in range(place.height):
-        value = emit.op("vector.load", [place.memory, place.row(number, emit)], [row]).results[0]
+        value = emit.value("vector.load", [place.memory, place.row(number, emit)], row)
         whole = _insert(emit, value, whole, [number])
     emit.replace(_transpose(emit, whole) if place.transposed else whole)
 
@@ -154,7 +154,7 @@ def store(work: MatrixOp) -> None:
     emit = Emitter(op)
     value, memory, *indices = list(op.operands)
     if fragment.tiles.count < work.lanes:
-        lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        lane = emit.value("gpu.lane_id", [], ir.IndexType.get())
         branch = emit.op("scf.if", [below(emit, lane, emit.constant(fragment.tiles.count))], [], regions=2)
         block = branch.regions[0].blocks.append()
         ir.Operation.create("scf.yield", loc=op.location, ip=ir.InsertionPoint(block))
@@ -188,11 +188,11 @@ def compute(work: MatrixOp) -> None:
         total = _extract(emit, c, [number], row)
         for k, b_row in enumerate(b_rows):
             factor = _splat(emit, _extract(emit, a, [number, k], wide), row)
-            product = emit.op(multiply, [factor, b_row], [row], attributes).results[0]
-            total = emit.op(add, [total, product], [row], attributes).results[0]
+            product = emit.value(multiply, [factor, b_row], row, attributes)
+            total = emit.value(add, [total, product], row, attributes)
         whole = _insert(emit, total, whole, [number])
     if wide != first.matrix.scalar:
-        whole = emit.op("arith.truncf", [whole], [first.vector]).results[0]
+        whole = emit.value("arith.truncf", [whole], first.vector)
     emit.replace(whole)
 
 
@@ -212,9 +212,9 @@ def elementwise(work: MatrixOp) -> None:
         values, name = [_zero(emit, kind), values[0]], "subi"
     if name == "extf":
         same = values[0].type == kind
-        emit.replace(values[0] if same else emit.op("arith.extf", values, [kind]).results[0])
+        emit.replace(values[0] if same else emit.value("arith.extf", values, kind))
         return
-    emit.replace(emit.op({**_FLOATS, **_INTEGERS}[name], values, [kind]).results[0])
+    emit.replace(emit.value({**_FLOATS, **_INTEGERS}[name], values, kind))
 
 
 def extract(work: MatrixOp) -> None:
@@ -222,9 +222,7 @@ def extract(work: MatrixOp) -> None:
     op, fragment = work.op, work.operands[0]
     emit = Emitter(op)
     flat = _flat(emit, op.operands[0], fragment)
-    emit.replace(
-        emit.op("vector.extract", [flat, op.operands[1]], [fragment.matrix.scalar], _dynamic()).results[0]
-    )
+    emit.replace(emit.value("vector.extract", [flat, op.operands[1]], fragment.matrix.scalar, _dynamic()))
 
 
 def insert(work: MatrixOp) -> None:
@@ -233,8 +231,8 @@ def insert(work: MatrixOp) -> None:
     emit = Emitter(op)
     value, matrix, index = list(op.operands)
     flat = _flat(emit, matrix, fragment)
-    changed = emit.op("vector.insert", [value, flat, index], [flat.type], _dynamic()).results[0]
-    emit.replace(emit.op("vector.shape_cast", [changed], [fragment.vector]).results[0])
+    changed = emit.value("vector.insert", [value, flat, index], flat.type, _dynamic())
+    emit.replace(emit.value("vector.shape_cast", [changed], fragment.vector))
 
 
 EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
@@ -274,7 +272,7 @@ class _Place:
         extents, sizes = (matrix.rows, matrix.columns), (fragment.rows, fragment.columns)
         if transposed:
             extents, sizes = extents[::-1], sizes[::-1]
-        lane: ir.Value = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
         tile = _remainder(emit, lane, tiles.count)
         row = emit.constant(0)
         if not fragment.all_rows:
@@ -309,17 +307,17 @@ def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: 
         at = emit.binary("arith.addi", at, step)
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(dynamic, [1])
-    return emit.op(
+    return emit.value(
         "memref.reinterpret_cast",
         [parts.results[0], at],
-        [ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)],
+        ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space),
         {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
             "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
             "static_sizes": ir.DenseI64ArrayAttr.get([extent]),
             "static_strides": ir.DenseI64ArrayAttr.get([1]),
         },
-    ).results[0]
+    )
 
 
 def _quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
@@ -350,9 +348,9 @@ def _widen(emit: Emitter, value: ir.Value, fragment: Fragment, wide: ir.Type) ->
         return value
     kind = ir.VectorType.get([fragment.rows, fragment.columns], wide)
     if isinstance(wide, ir.FloatType):
-        return emit.op("arith.extf", [value], [kind]).results[0]
+        return emit.value("arith.extf", [value], kind)
     name = "arith.extui" if fragment.matrix.unsigned else "arith.extsi"
-    return emit.op(name, [value], [kind]).results[0]
+    return emit.value(name, [value], kind)
 
 
 def _zero(emit: Emitter, kind: ir.VectorType) -> ir.Value:
@@ -361,33 +359,33 @@ def _zero(emit: Emitter, kind: ir.VectorType) -> ir.Value:
         ir.FloatAttr.get(scalar, 0.0) if isinstance(scalar, ir.FloatType) else ir.IntegerAttr.get(scalar, 0)
     )
     value = {"value": ir.DenseElementsAttr.get_splat(kind, zero)}
-    return emit.op("arith.constant", [], [kind], value).results[0]
+    return emit.value("arith.constant", [], kind, value)
 
 
 def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
-    return emit.op("vector.broadcast", [value], [kind]).results[0]
+    return emit.value("vector.broadcast", [value], kind)
 
 
 def _extract(emit: Emitter, value: ir.Value, at: Sequence[int], kind: ir.Type) -> ir.Value:
     position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
-    return emit.op("vector.extract", [value], [kind], position).results[0]
+    return emit.value("vector.extract", [value], kind, position)
 
 
 def _insert(emit: Emitter, value: ir.Value, into: ir.Value, at: Sequence[int]) -> ir.Value:
     position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
-    return emit.op("vector.insert", [value, into], [into.type], position).results[0]
+    return emit.value("vector.insert", [value, into], into.type, position)
 
 
 def _transpose(emit: Emitter, value: ir.Value) -> ir.Value:
     kind = ir.VectorType(value.type)
     turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
     order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
-    return emit.op("vector.transpose", [value], [turned], order).results[0]
+    return emit.value("vector.transpose", [value], turned, order)
 
 
 def _flat(emit: Emitter, value: ir.Value, fragment: Fragment) -> ir.Value:
     kind = ir.VectorType.get([fragment.rows * fragment.columns], fragment.matrix.scalar)
-    return emit.op("vector.shape_cast", [value], [kind]).results[0]
+    return emit.value("vector.shape_cast", [value], kind)
 
 
 def _dynamic() -> dict[str, ir.Attribute]:

@@ -31,7 +31,7 @@ def _use_elements(cast: ir.Operation) -> None:
         emit = Emitter(op)
         start = [emit.constant(0)] * shaped.rank
         if op.name == "memref.load":
-            emit.replace(emit.op("vector.load", [memory, *start], [op.results[0].type]).results[0])
+            emit.replace(emit.value("vector.load", [memory, *start], op.results[0].type))
         elif op.name == "memref.store" and op.operands[1] == cast.results[0]:
             emit.op("vector.store", [op.operands[0], memory, *start], [])
             op.erase()
@@ -58,11 +58,11 @@ def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
 def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
     shaped = ir.MemRefType(source.type)
     if len(indices) == shaped.rank:
-        value = emit.op("memref.load", [source, *indices], [shaped.element_type]).results[0]
+        value = emit.value("memref.load", [source, *indices], shaped.element_type)
         emit.op("memref.store", [value, target, *indices], [])
         return
     axis = emit.constant(len(indices))
-    extent = emit.op("memref.dim", [source, axis], [ir.IndexType.get()]).results[0]
+    extent = emit.value("memref.dim", [source, axis], ir.IndexType.get())
     loop = emit.op("scf.for", [emit.constant(0), extent, emit.constant(1)], [], regions=1)
     body = loop.regions[0].blocks.append(ir.IndexType.get())
     inside = emit.inside(body)
@@ -123,10 +123,10 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
     argument.set_type(integer)
     end = old_block.operations[len(old_block.operations) - 1].operation
     closing = Emitter(end)
-    bits = closing.op("arith.bitcast", [end.operands[0]], [integer]).results[0]
+    bits = closing.value("arith.bitcast", [end.operands[0]], integer)
     closing.op("memref.atomic_yield", [bits], [])
     end.erase()
-    emit.replace(emit.op("arith.bitcast", [atomic.results[0]], [element]).results[0])
+    emit.replace(emit.value("arith.bitcast", [atomic.results[0]], element))
 
 
 def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:

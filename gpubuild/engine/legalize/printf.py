@@ -100,7 +100,7 @@ def _promote_arguments(op: ir.Operation, _: Lowering) -> None:
         if conversion.bits is not None:
             op.operands[number] = _integer(emit, value, conversion.bits)
         elif ir.FloatType(value.type).width < _WORD_BITS:
-            op.operands[number] = emit.op("arith.extf", [value], [ir.F32Type.get()]).results[0]
+            op.operands[number] = emit.value("arith.extf", [value], ir.F32Type.get())
 
 
 def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
@@ -108,12 +108,12 @@ def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
     if isinstance(value.type, ir.IndexType):
         if bits == _DOUBLE_BITS:
             return value
-        return emit.op("arith.index_cast", [value], [kind]).results[0]
+        return emit.value("arith.index_cast", [value], kind)
     given = ir.IntegerType(value.type).width
     if given == bits:
         return value
     name = "arith.trunci" if given > bits else "arith.extui" if given == 1 else "arith.extsi"
-    return emit.op(name, [value], [kind]).results[0]
+    return emit.value(name, [value], kind)
 
 
 PROMOTE_ARGUMENTS = rewriting("promote-printf-arguments", {"gpu.printf": _promote_arguments})

@@ -24,7 +24,7 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
 
     def constant(value: float) -> ir.Value:
         attribute = {"value": ir.FloatAttr.get(kind, value)}
-        return emit.op("arith.constant", [], [kind], attribute).results[0]
+        return emit.value("arith.constant", [], kind, attribute)
 
     lowest, zero = constant(float("-inf")), constant(0.0)
 
@@ -33,17 +33,17 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
             return [*outer[:axis], index, *outer[axis:]]
 
         def largest(here: Emitter, index: ir.Value, best: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [source, *place(index)], [kind]).results[0]
+            value = here.value("memref.load", [source, *place(index)], kind)
             return [here.binary("arith.maxnumf", best[0], value)]
 
         def power(here: Emitter, index: ir.Value, total: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [source, *place(index)], [kind]).results[0]
-            value = here.op("math.exp", [here.binary("arith.subf", value, most)], [kind]).results[0]
+            value = here.value("memref.load", [source, *place(index)], kind)
+            value = here.value("math.exp", [here.binary("arith.subf", value, most)], kind)
             here.op("memref.store", [value, target, *place(index)], [])
             return [here.binary("arith.addf", total[0], value)]
 
         def quotient(here: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [target, *place(index)], [kind]).results[0]
+            value = here.value("memref.load", [target, *place(index)], kind)
             here.op("memref.store", [here.binary("arith.divf", value, total), target, *place(index)], [])
             return []
 
@@ -82,7 +82,7 @@ def _loop(
     body: Callable[[Emitter, ir.Value, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
     """An ``scf.for`` over a dimension of ``memory``, which carries values."""
-    extent = at.op("memref.dim", [memory, at.constant(axis)], [ir.IndexType.get()]).results[0]
+    extent = at.value("memref.dim", [memory, at.constant(axis)], ir.IndexType.get())
     kinds = [value.type for value in start]
     loop = at.op("scf.for", [at.constant(0), extent, at.constant(1), *start], kinds, regions=1)
     block = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)

@@ -45,7 +45,7 @@ def _execute_on_first_lane(op: ir.Operation, _: Legalization) -> None:
     emit = Emitter(op)
     i1, zero = ir.IntegerType.get_signless(1), emit.constant(0)
     equal = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)}
-    first = emit.op("arith.cmpi", [op.operands[0], zero], [i1], equal).results[0]
+    first = emit.value("arith.cmpi", [op.operands[0], zero], i1, equal)
     branch = emit.op("scf.if", [first], [], regions=2)
     block = op.regions[0].blocks[0]
     block.append_to(branch.regions[0])
@@ -120,8 +120,8 @@ def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value])
     result = value
     for index in range(vector.shape[0]):
         position = {"static_position": ir.DenseI64ArrayAttr.get([index])}
-        element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
-        result = emit.op("vector.insert", [reduce(element), result], [vector], position).results[0]
+        element = emit.value("vector.extract", [value], vector.element_type, position)
+        result = emit.value("vector.insert", [reduce(element), result], vector, position)
     emit.replace(result)
 
 
@@ -206,9 +206,9 @@ class _Reduction:
         inside = subgroup_shuffle.below(emit, source, self._end)
         there = emit.binary("arith.andi", inside, subgroup_shuffle.below(emit, source, self._present))
         readable = inside if self._any_lane else there
-        source = emit.op("arith.select", [readable, source, self._lane], [source.type]).results[0]
+        source = emit.value("arith.select", [readable, source, self._lane], source.type)
         both = emit.binary(combine, value, self._read(value, source))
-        return emit.op("arith.select", [there, both, value], [value.type]).results[0]
+        return emit.value("arith.select", [there, both, value], value.type)
 
     def _read(self, value: ir.Value, source: ir.Value, *, mode: str = "idx") -> ir.Value:
         def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
@@ -244,13 +244,13 @@ class Tree:
             there = subgroup_shuffle.below(emit, further, self._present)
             inside = subgroup_shuffle.below(emit, further, _word(emit, self._size))
             there = emit.binary("arith.andi", there, inside)
-            source = emit.op("arith.select", [there, further, self._lane], [further.type]).results[0]
+            source = emit.value("arith.select", [there, further, self._lane], further.type)
 
             def read(at: Emitter, word: ir.Value, source: ir.Value = source) -> tuple[ir.Value, ir.Value]:
                 return subgroup_shuffle.read_lane(at, word, source, _word(at, self._size))
 
             both = self._combine(emit, value, subgroup_shuffle.move(emit, value, read)[0])
-            value = emit.op("arith.select", [there, both, value], [value.type]).results[0]
+            value = emit.value("arith.select", [there, both, value], value.type)
             distance //= 2
         return value
 
@@ -259,7 +259,7 @@ def lanes_present(emit: Emitter, lane: ir.Value) -> ir.Value:
     """How many lanes this subgroup has, from its first one on (more than its size if it is full)."""
     i32 = ir.IntegerType.get_signless(_I32_BITS)
     rest = emit.binary("arith.subi", workgroup_size(emit), workgroup_position(emit))
-    rest = emit.op("arith.index_cast", [rest], [i32]).results[0]
+    rest = emit.value("arith.index_cast", [rest], i32)
     return emit.binary("arith.addi", rest, lane)
 
 

@@ -74,14 +74,14 @@ def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
 
 def lane_number(emit: Emitter) -> ir.Value:
     """The lane's number as an i32."""
-    lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
-    return emit.op("arith.index_cast", [lane], [ir.IntegerType.get_signless(_WORD_BITS)]).results[0]
+    lane = emit.value("gpu.lane_id", [], ir.IndexType.get())
+    return emit.value("arith.index_cast", [lane], ir.IntegerType.get_signless(_WORD_BITS))
 
 
 def below(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
     """``left < right``, both without a sign."""
     predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ULT)}
-    return emit.op("arith.cmpi", [left, right], [ir.IntegerType.get_signless(1)], predicate).results[0]
+    return emit.value("arith.cmpi", [left, right], ir.IntegerType.get_signless(1), predicate)
 
 
 def read_lane(
@@ -107,23 +107,23 @@ def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value
         return _move_vector(emit, value, read)
     i32, i64 = (ir.IntegerType.get_signless(n) for n in (_WORD_BITS, 64))
     if isinstance(kind, ir.IndexType):
-        moved, there = move(emit, emit.op("arith.index_cast", [value], [i64]).results[0], read)
-        return emit.op("arith.index_cast", [moved], [kind]).results[0], there
+        moved, there = move(emit, emit.value("arith.index_cast", [value], i64), read)
+        return emit.value("arith.index_cast", [moved], kind), there
     if isinstance(kind, ir.FloatType):
         bits = ir.IntegerType.get_signless(ir.FloatType(kind).width)
-        moved, there = move(emit, emit.op("arith.bitcast", [value], [bits]).results[0], read)
-        return emit.op("arith.bitcast", [moved], [kind]).results[0], there
+        moved, there = move(emit, emit.value("arith.bitcast", [value], bits), read)
+        return emit.value("arith.bitcast", [moved], kind), there
     width = ir.IntegerType(kind).width
     if width == _WORD_BITS:
         return read(emit, value)
     if width < _WORD_BITS:
-        moved, there = read(emit, emit.op("arith.extui", [value], [i32]).results[0])
-        return emit.op("arith.trunci", [moved], [kind]).results[0], there
+        moved, there = read(emit, emit.value("arith.extui", [value], i32))
+        return emit.value("arith.trunci", [moved], kind), there
     words = []
     for start in range(0, width, _WORD_BITS):
         part = emit.binary("arith.shrui", value, emit.constant(start, kind)) if start else value
-        moved, there = read(emit, emit.op("arith.trunci", [part], [i32]).results[0])
-        wide = emit.op("arith.extui", [moved], [kind]).results[0]
+        moved, there = read(emit, emit.value("arith.trunci", [part], i32))
+        wide = emit.value("arith.extui", [moved], kind)
         words.append(emit.binary("arith.shli", wide, emit.constant(start, kind)) if start else wide)
     whole = words[0]
     for word in words[1:]:
@@ -136,9 +136,9 @@ def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, 
     result = value
     for place in product(*(range(n) for n in vector.shape)):
         position = {"static_position": ir.DenseI64ArrayAttr.get(list(place))}
-        element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
+        element = emit.value("vector.extract", [value], vector.element_type, position)
         element, there = move(emit, element, read)
-        result = emit.op("vector.insert", [element, result], [vector], position).results[0]
+        result = emit.value("vector.insert", [element, result], vector, position)
     return result, there
 
 
@@ -210,7 +210,7 @@ def _exchange(
     everyone = lanes.everyone()
     inside = None if everyone else below(emit, lanes.lane, lanes.width)
     if valid is not None:
-        source = emit.op("arith.select", [valid, source, lanes.lane], [source.type]).results[0]
+        source = emit.value("arith.select", [valid, source, lanes.lane], source.type)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         i32 = ir.IntegerType.get_signless(_WORD_BITS)
@@ -220,7 +220,7 @@ def _exchange(
 
     flag = valid
     if flag is None:
-        flag = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
+        flag = emit.value("arith.constant", [], i1, {"value": ir.IntegerAttr.get(i1, 1)})
     if inside is None:
         moved, _ = move(emit, value, read)
     elif lanes.free:

@@ -50,7 +50,7 @@ def _broadcast(op: ir.Operation, _: Lowering) -> None:
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
-        return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
+        return at.value(name, [word, *list(op.operands)[1:]], i32), word
 
     emit.replace(move(emit, op.operands[0], read)[0])
 

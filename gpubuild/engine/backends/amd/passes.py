@@ -127,7 +127,7 @@ def _move_to_private(op: ir.Operation) -> None:
     if op.name == _STACK_SAVE:  # used by what restores the stack, which takes any pointer
         emit.replace(moved.results[0])
         return
-    emit.replace(emit.op("llvm.addrspacecast", [moved.results[0]], [op.results[0].type]).results[0])
+    emit.replace(emit.value("llvm.addrspacecast", [moved.results[0]], op.results[0].type))
 
 
 def _take_formats(module: ir.Module, state: AmdLowering) -> None:

@@ -59,7 +59,7 @@ def _expand_assert(op: ir.Operation, _: Lowering) -> None:
     """``cf.assert``: where it does not hold, a message to stderr, then a trap."""
     emit = Emitter(op)
     i1 = ir.IntegerType.get_signless(1)
-    true = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
+    true = emit.value("arith.constant", [], i1, {"value": ir.IntegerAttr.get(i1, 1)})
     failed = emit.binary("arith.xori", op.operands[0], true)
     branch = emit.op("scf.if", [failed], [], regions=2)
     inside = emit.inside(branch.regions[0].blocks.append())
@@ -130,13 +130,13 @@ def _as_i64(emit: Emitter, value: ir.Value) -> ir.Value:
     if kind == i64:
         return value
     if isinstance(kind, ir.IndexType):
-        return emit.op("arith.index_cast", [value], [i64]).results[0]
+        return emit.value("arith.index_cast", [value], i64)
     if isinstance(kind, ir.FloatType):
         double = ir.F64Type.get()
         if kind != double:
-            value = emit.op("arith.extf", [value], [double]).results[0]
-        return emit.op("arith.bitcast", [value], [i64]).results[0]
-    return emit.op("arith.extsi", [value], [i64]).results[0]
+            value = emit.value("arith.extf", [value], double)
+        return emit.value("arith.bitcast", [value], i64)
+    return emit.value("arith.extsi", [value], i64)
 
 
 def _name(op: ir.Operation, text: str) -> int:

@@ -208,25 +208,25 @@ class _Redux:
     def reduce(self, value: ir.Value) -> ir.Value:
         """The reduction of the subgroup, in every lane."""
         operands = [value, self._lanes]
-        return self._emit.op("nvvm.redux.sync", operands, [value.type], {"kind": self._kind}).results[0]
+        return self._emit.value("nvvm.redux.sync", operands, value.type, {"kind": self._kind})
 
 
 def _broadcast(op: ir.Operation, state: Legalization) -> None:
     """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_I32_BITS)
-    mask = emit.op(
+    mask = emit.value(
         "llvm.call_intrinsic",
         [],
-        [i32],
+        i32,
         {
             "intrin": ir.StringAttr.get("llvm.nvvm.activemask"),
             "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
         },
-    ).results[0]
+    )
     specific = len(op.operands) > 1
-    source = op.operands[1] if specific else emit.op("math.cttz", [mask], [i32]).results[0]
+    source = op.operands[1] if specific else emit.value("math.cttz", [mask], i32)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         shuffle = at.op(

@@ -114,7 +114,7 @@ def _expand_elementwise(op: ir.Operation, _: Lowering) -> None:
 
     def combine(function: str, left: ir.Value, right: ir.Value) -> ir.Value:
         attributes = {"opType": ir.Attribute.parse(f"#gpu<mma_element_wise {function}>")}
-        return emit.op("gpu.subgroup_mma_elementwise", [left, right], [kind], attributes).results[0]
+        return emit.value("gpu.subgroup_mma_elementwise", [left, right], kind, attributes)
 
     negated = combine("mulf", op.operands[len(op.operands) - 1], minus.results[0])
     emit.replace(negated if name == "negatef" else combine("addf", op.operands[0], negated))
@@ -133,10 +133,10 @@ def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
     element = kind.element_type
     packed = ir.Type.parse(f"!llvm.struct<({', '.join([str(element)] * len(floats))})>")
     bf16 = ir.Attribute.parse("#nvvm.mma_type<bf16>")
-    result = emit.op(
+    result = emit.value(
         "nvvm.mma.sync",
         [*words[0], *words[1], *floats],
-        [packed],
+        packed,
         {
             "shape": ir.Attribute.parse(f"#nvvm.shape<m = {m}, n = {n}, k = {k}>"),
             "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
@@ -145,12 +145,12 @@ def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
             "multiplicandBPtxType": bf16,
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(words[0]), len(words[1]), len(floats)]),
         },
-    ).results[0]
+    )
     parts = [
         emit.op("llvm.extractvalue", [result], [element], {"position": ir.DenseI64ArrayAttr.get([number])})
         for number in range(len(floats))
     ]
-    emit.replace(emit.op("vector.from_elements", [p.results[0] for p in parts], [kind]).results[0])
+    emit.replace(emit.value("vector.from_elements", [p.results[0] for p in parts], kind))
 
 
 def _words(emit: Emitter, value: ir.Value) -> list[ir.Value]:
@@ -159,7 +159,7 @@ def _words(emit: Emitter, value: ir.Value) -> list[ir.Value]:
     pair = ir.VectorType.get([vector.shape[1]], vector.element_type)
     i32 = ir.IntegerType.get_signless(32)
     rows = [_extract(emit, value, [row], pair) for row in range(vector.shape[0])]
-    return [emit.op("llvm.bitcast", [row], [i32]).results[0] for row in rows]
+    return [emit.value("llvm.bitcast", [row], i32) for row in rows]
 
 
 def _elements(emit: Emitter, value: ir.Value) -> list[ir.Value]:
@@ -170,7 +170,7 @@ def _elements(emit: Emitter, value: ir.Value) -> list[ir.Value]:
 
 def _extract(emit: Emitter, value: ir.Value, position: list[int], kind: ir.Type) -> ir.Value:
     attributes = {"static_position": ir.DenseI64ArrayAttr.get(position)}
-    return emit.op("vector.extract", [value], [kind], attributes).results[0]
+    return emit.value("vector.extract", [value], kind, attributes)
 
 
 EXPAND_MATRICES = Pass(name="expand-matrices", run=_expand_matrices)

@@ -242,7 +242,7 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
         return _aggregate(emit, value, wanted, from_bytes=from_bytes)
     found = _VECTOR.fullmatch(kind)
     if found is None and _INTEGER.fullmatch(kind):
-        return emit.op("llvm.trunc" if from_bytes else "llvm.zext", [value], [wanted]).results[0]
+        return emit.value("llvm.trunc" if from_bytes else "llvm.zext", [value], wanted)
     if found is None:
         return value
     bits = int(found["count"]) * int(found["bits"])
@@ -251,20 +251,20 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
     if from_bytes:
         steps = [("llvm.bitcast", wide), ("llvm.trunc", narrow), ("llvm.bitcast", wanted)]
     else:  # One element that is poison would make poison of all.
-        value = emit.op("llvm.freeze", [value], [value.type]).results[0]
+        value = emit.value("llvm.freeze", [value], value.type)
     for name, to in steps:
         if value.type != to:
-            value = emit.op(name, [value], [to]).results[0]
+            value = emit.value(name, [value], to)
     return value
 
 
 def _aggregate(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
-    made = emit.op("llvm.mlir.poison", [], [wanted]).results[0]
+    made = emit.value("llvm.mlir.poison", [], wanted)
     for number, (old, new) in enumerate(zip(_members(value.type), _members(wanted), strict=True)):
         position = {"position": ir.DenseI64ArrayAttr.get([number])}
-        part = emit.op("llvm.extractvalue", [value], [old], position).results[0]
+        part = emit.value("llvm.extractvalue", [value], old, position)
         part = _converted(emit, part, new, from_bytes=from_bytes)
-        made = emit.op("llvm.insertvalue", [made, part], [wanted], position).results[0]
+        made = emit.value("llvm.insertvalue", [made, part], wanted, position)
     return made
 
 
