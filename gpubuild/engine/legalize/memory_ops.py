@@ -25,7 +25,7 @@ def _use_elements(cast: ir.Operation) -> None:
     memory = cast.operands[0]
     shaped = ir.MemRefType(memory.type)
     if isinstance(shaped.element_type, ir.VectorType):
-        return  # already aligned and padded so
+        return  # aligned and padded already
     for use in list(cast.results[0].uses):
         op = use.owner.operation
         emit = Emitter(op)
@@ -40,10 +40,7 @@ def _use_elements(cast: ir.Operation) -> None:
 
 
 def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
-    """Expand ``memref.copy`` of views with gaps to a loop nest.
-
-    With ``plain_too`` a copy without gaps becomes one as well.
-    """
+    """Expand ``memref.copy`` of views with gaps to a loop nest; with ``plain_too`` all others as well."""
     source, target = op.operands
     shaped = [ir.MemRefType(v.type) for v in (source, target)]
     if not plain_too and all(
@@ -63,11 +60,12 @@ def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[
         return
     axis = emit.constant(len(indices))
     extent = emit.value("memref.dim", [source, axis], ir.IndexType.get())
-    loop = emit.op("scf.for", [emit.constant(0), extent, emit.constant(1)], [], regions=1)
-    body = loop.regions[0].blocks.append(ir.IndexType.get())
-    inside = emit.inside(body)
-    _copy_axis(inside, source, target, [*indices, body.arguments[0]])
-    inside.op("scf.yield", [], [])
+
+    def inside(at: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        _copy_axis(at, source, target, [*indices, index])
+        return []
+
+    emit.loop(extent, [], inside)
 
 
 def _expand_copy(op: ir.Operation, _: Lowering) -> None:
@@ -85,7 +83,7 @@ def _expand_casts(module: ir.Module, _: Lowering) -> None:
 
 
 def _expand_product(op: ir.Operation, _: Lowering) -> None:
-    """``memref.atomic_rmw`` of a product as a compare-and-exchange loop."""
+    """Expand ``memref.atomic_rmw`` of a product to a compare-and-exchange loop."""
     function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
     if function is None:
         return
@@ -101,8 +99,8 @@ def _expand_product(op: ir.Operation, _: Lowering) -> None:
 def _use_integers(op: ir.Operation, _: Lowering) -> None:
     """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
 
-    Compare-and-exchange takes integers only. The two memref types lower to one and the same LLVM
-    type, so that the cast between them disappears.
+    Compare-and-exchange takes integers only. Both memref types lower to one LLVM type, so that the cast
+    between them disappears.
     """
     element = op.results[0].type
     if not isinstance(element, ir.FloatType):
@@ -114,7 +112,7 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
         "memref.generic_atomic_rmw", [memory, *list(op.operands)[1:]], [integer], regions=1
     ).operation
     old_block = op.regions[0].blocks[0]
-    # Moving the block keeps its ops; its one argument then gets the integer type, seen through a cast.
+    # The block keeps its ops; its argument becomes an integer, which a cast converts.
     old_block.append_to(atomic.regions[0])
     argument = old_block.arguments[0]
     inside = Emitter(old_block.operations[0].operation)
@@ -145,20 +143,20 @@ FLOAT_ATOMICS_TO_INTEGERS = rewriting(
 )
 
 
-_OWN_TYPES = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
+_DESCRIPTOR = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
 
 
 def _take_pointers(function: ir.Operation, _: Lowering) -> None:
-    """Give a kernel pointers in place of the nvgpu types among its parameters."""
+    """Replace parameters of nvgpu's types, unknown to upstream's conversion of functions, by pointers."""
     body = function.regions[0].blocks
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    if not len(body) or not any(_OWN_TYPES.match(str(t)) for t in kind.inputs):
+    if not len(body) or not any(_DESCRIPTOR.match(str(t)) for t in kind.inputs):
         return
     pointer = ir.Type.parse("!llvm.ptr")
     emit = Emitter(body[0].operations[0].operation)
     inputs = []
     for argument, given in zip(body[0].arguments, kind.inputs, strict=False):
-        if not _OWN_TYPES.match(str(given)):
+        if not _DESCRIPTOR.match(str(given)):
             inputs.append(given)
             continue
         seen = emit.op("builtin.unrealized_conversion_cast", [argument], [given])
@@ -169,11 +167,11 @@ def _take_pointers(function: ir.Operation, _: Lowering) -> None:
 
 
 def _pass_pointers(op: ir.Operation, _: Lowering) -> None:
-    """Pass pointers in a ``gpu.launch_func``."""
+    """Replace arguments of a ``gpu.launch_func`` of these types by pointers."""
     pointer = ir.Type.parse("!llvm.ptr")
     emit = Emitter(op)
     for number, value in enumerate(op.operands):
-        if _OWN_TYPES.match(str(value.type)):
+        if _DESCRIPTOR.match(str(value.type)):
             op.operands[number] = emit.cast(value, pointer)
 
 
