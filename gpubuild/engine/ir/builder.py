@@ -108,6 +108,15 @@ class Emitter:
         """``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
+    def call_intrinsic(self, name: str, results: Sequence[ir.Type] = ()) -> ir.Operation:
+        """Call an LLVM intrinsic without operands, such as ``llvm.nvvm.activemask``."""
+        attributes = {
+            "intrin": ir.StringAttr.get(name),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        }
+        return self.op("llvm.call_intrinsic", [], results, attributes)
+
     def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
         """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""
         whole = ir.VectorType(vector.type)

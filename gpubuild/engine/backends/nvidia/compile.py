@@ -1,7 +1,4 @@
-"""NVVM: one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin.
-
-What ``ptxas -v`` prints about kernels: registers, spills and workgroup memory.
-"""
+"""Compilation of one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin."""
 
 from __future__ import annotations
 
@@ -32,42 +29,16 @@ from gpubuild.model.step import CompileParams
 from gpubuild.targets.nvidia import NVIDIA, ptx_features
 from gpubuild.toolchain.run import run_tool
 
+# Functions that the CUDA driver provides to every kernel.
+_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
+# Lines of `ptxas -v`.
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-
-
-def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
-    """What ``ptxas -v`` printed, for the kernels ``names`` in that order."""
-    found: dict[str, dict[str, int]] = {}
-    name = ""
-    for line in output.splitlines():
-        if match := _ENTRY.search(line) or _PROPERTIES.search(line):
-            name = match[1]
-        elif match := _SPILLS.search(line):
-            found.setdefault(name, {})["spill_bytes"] = int(match[1])
-        if match := _REGISTERS.search(line):
-            values = found.setdefault(name, {})
-            values["registers"] = int(match[1])
-            shared = _SHARED.search(line)
-            values["shared_bytes"] = int(shared[1]) if shared else 0
-    return [
-        KernelInfo(
-            name=n,
-            registers=found.get(n, {}).get("registers"),
-            shared_bytes=found.get(n, {}).get("shared_bytes"),
-            spill_bytes=found.get(n, {}).get("spill_bytes"),
-        )
-        for n in names
-    ]
-
-
-# Functions that the CUDA driver provides to every kernel.
-_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
-_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
 _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
 
 
@@ -89,7 +60,7 @@ def check_target(build: DeviceBuild) -> None:
 
 
 def lower_module(build: DeviceBuild) -> None:
-    """Stage: MLIR to an LLVM module, in the PTX version that its instructions need."""
+    """Stage: lower MLIR to an LLVM module, in the PTX version that its instructions need."""
     params = build.params
     lowered = lower(params, build.io, passes.PASSES, passes.start)
     build.features = ptx_features(params.target.chip, params.target.features, needed=lowered.ptx_needed)
@@ -97,7 +68,7 @@ def lower_module(build: DeviceBuild) -> None:
 
 
 def link_libraries(build: DeviceBuild) -> None:
-    """Stage: the user's libraries, then libdevice when something in it is used."""
+    """Stage: link the user's libraries, then libdevice if the module uses it."""
     libraries = user_libraries(build.io)
     if libraries:
         llvm.link_libraries(build.module, libraries)
@@ -107,7 +78,7 @@ def link_libraries(build: DeviceBuild) -> None:
 
 
 def emit_ptx(build: DeviceBuild) -> None:
-    """Stage: PTX text, once nothing is left undefined."""
+    """Stage: emit PTX text, if all functions are defined."""
     refuse_undefined(
         build,
         _PROVIDED,
@@ -122,13 +93,13 @@ def emit_ptx(build: DeviceBuild) -> None:
                 f"kernel @{name} has a name that PTX cannot spell",
                 hint="use letters, digits, _ and $ only, and no digit first",
             )
-    text = workarounds.settle(llvm.emit_assembly(build.module, build.machine))
-    build.assembly = workarounds.keep_subnormals(text)
+    text = workarounds.fold_constant_guards(llvm.emit_assembly(build.module, build.machine))
+    build.assembly = workarounds.keep_bf16_subnormals(text)
     build.io.write("asm", build.assembly)
 
 
 def assemble(build: DeviceBuild) -> None:
-    """Stage: ptxas."""
+    """Stage: run ptxas."""
     (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
     output = _run_ptxas(build, "-v", role="object")
     build.kernels = parse_ptxas(output, build.kernel_names)
@@ -138,12 +109,12 @@ def assemble(build: DeviceBuild) -> None:
 
 
 def assemble_relocatable(build: DeviceBuild) -> None:
-    """Stage: ptxas once more, for what nvlink is to link."""
+    """Stage: run ptxas again, for relocatable code that nvlink links."""
     _run_ptxas(build, "-c", role="device")
 
 
 def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
-    """Write output ``role``; returns what ptxas says."""
+    """Write output ``role`` and return what ptxas prints."""
     params, io = build.params, build.io
     command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
     if params.target.debug:
@@ -157,7 +128,7 @@ def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
 
 
 def _explained(error: StepError) -> StepError:
-    """Return ``error`` of ptxas without what ``-v`` prints about other kernels, and with a hint if known."""
+    """Return ``error`` of ptxas without the lines of ``-v`` about other kernels, and with a hint if known."""
     lines = error.output.splitlines()
     notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
     kept = [
@@ -178,8 +149,33 @@ def _explained(error: StepError) -> StepError:
 
 
 def write_info(build: DeviceBuild) -> None:
-    """Stage: resources per kernel."""
+    """Stage: write the resources of each kernel."""
     build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
+
+
+def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
+    """Parse the output of ``ptxas -v``, for the kernels ``names`` in that order."""
+    found: dict[str, dict[str, int]] = {}
+    name = ""
+    for line in output.splitlines():
+        if match := _ENTRY.search(line) or _PROPERTIES.search(line):
+            name = match[1]
+        elif match := _SPILLS.search(line):
+            found.setdefault(name, {})["spill_bytes"] = int(match[1])
+        if match := _REGISTERS.search(line):
+            values = found.setdefault(name, {})
+            values["registers"] = int(match[1])
+            shared = _SHARED.search(line)
+            values["shared_bytes"] = int(shared[1]) if shared else 0
+    return [
+        KernelInfo(
+            name=n,
+            registers=found.get(n, {}).get("registers"),
+            shared_bytes=found.get(n, {}).get("shared_bytes"),
+            spill_bytes=found.get(n, {}).get("spill_bytes"),
+        )
+        for n in names
+    ]
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (
