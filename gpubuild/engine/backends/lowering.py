@@ -45,7 +45,7 @@ _C_INTERFACE = "_mlir_ciface_"
 
 @dataclass(slots=True, kw_only=True)
 class GpuLowering(Legalization):
-    """The state of one lowering: what a back end was asked for, and what its passes found out."""
+    """The state of one lowering: its parameters, and the results of passes."""
 
     params: CompileParams
     kernels: tuple[str, ...] = field(default=(), init=False)  # names, in order
@@ -63,7 +63,7 @@ def lower(
     passes: Sequence[Pass[S]],
     start: Callable[[CompileParams, SourceText], S],
 ) -> S:
-    """Lower input ``module``. When that fails, lower ``located`` to say where in the user's file.
+    """Lower input ``module``. When that fails, lower ``located`` for locations in the user's file.
 
     Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
     """
@@ -118,7 +118,7 @@ def lower_text(
 
 
 def replaceable(passes: Sequence[Pass[S]]) -> tuple[Pass[S], ...]:
-    """Return ``passes``, in whose place a target's ``passes:`` run if it has some."""
+    """Return ``passes``, which a target's own ``passes:`` replace if it has any."""
     own: Pass[S] = Pass(
         name="own-passes", run=_run_own, when=_has_own, pipeline=lambda state: state.params.target.passes
     )
@@ -209,16 +209,16 @@ FINISH_LLVM: Pass[GpuLowering] = upstream(
 
 
 def debug_scope(emission: str) -> Pass[GpuLowering]:
-    """Return the pass that makes debug information of locations, where the target asks for it."""
+    """Return the pass that turns locations into debug information, where the target asks for it."""
     text = f"builtin.module(ensure-debug-info-scope-on-llvm-func{{emission-kind={emission}}})"
     return upstream("add-debug-scopes", text, when=lambda state: state.params.target.debug)
 
 
-# ---- what must hold for LLVM functions of GPUs, whichever passes made them ----
+# ---- for functions in LLVM's dialect, also those that passes of the user made ----
 
 
 def mark_kernels(mark: str) -> Pass[GpuLowering]:
-    """Return the pass that gives kernels the attribute ``mark``, by which LLVM's back end knows them."""
+    """Return the pass that gives kernels the attribute ``mark``, which LLVM's back end needs."""
 
     def run(op: ir.Operation, _: GpuLowering) -> None:
         if "gpu.kernel" in op.attributes and mark not in op.attributes:
@@ -228,15 +228,15 @@ def mark_kernels(mark: str) -> Pass[GpuLowering]:
 
 
 def _flush_denormals(function: ir.Operation, _: GpuLowering) -> None:
-    given = list(function.attributes["passthrough"]) if "passthrough" in function.attributes else []
-    function.attributes["passthrough"] = ir.ArrayAttr.get([*given, ir.Attribute.parse(_FLUSH_DENORMALS)])
+    existing = list(function.attributes["passthrough"]) if "passthrough" in function.attributes else []
+    function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.Attribute.parse(_FLUSH_DENORMALS)])
 
 
 def _link_workgroup_memory(op: ir.Operation, _: GpuLowering) -> None:
-    """Workgroup memory of a known size belongs to the module; that settled at launch is external.
+    """Make workgroup memory of a known size internal, and that with a size chosen at launch external.
 
-    Upstream has both the other way round: ptxas warns of a declared array that nothing defines, and
-    a defined array of no elements may get a place in front of others, which it then overlaps.
+    Upstream has both the other way round. ptxas warns of a declared array that nothing defines, and a
+    defined array of no elements may get an address in front of others, which it then overlaps.
     """
     space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
     if space != _WORKGROUP_SPACE or op.regions[0].blocks:
@@ -286,7 +286,7 @@ def passes_of(kind: str) -> Sequence[Pass[Any]]:
 def run_range(text: str, params: CompileParams, first: str, last: str = "", *, name: str = "") -> str:
     """Return the canonical text of a module after the passes from ``first`` to ``last``.
 
-    ``name`` is that of its file, for messages. Operations of unknown dialects may stand for others.
+    ``name`` is that of its file, for messages. The module may have operations of unknown dialects.
     Raises ``UsageError`` for passes that are not in the table of the target, and ``StepError``.
     """
     passes = selected(passes_of(params.target.kind), first, last)

@@ -38,7 +38,7 @@ from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, gfx_version
 
-_PRIVATE_SPACE = 5  # where a work-item's own memory lies
+_PRIVATE_SPACE = 5  # of a work-item's own memory
 _STACK_SAVE = "llvm.intr.stacksave"
 _WORKGROUP_SIZES = (
     "rocdl.flat_work_group_size",
@@ -51,7 +51,7 @@ _WORKGROUP_SIZES = (
 class AmdLowering(GpuLowering):
     """The state of a lowering for AMD."""
 
-    formats: tuple[str, ...] = field(default=(), init=False)  # of the messages that kernels leave
+    formats: tuple[str, ...] = field(default=(), init=False)  # of the messages that kernels write
 
 
 def start(params: CompileParams, source: SourceText) -> AmdLowering:
@@ -83,7 +83,7 @@ def _refusal(op: ir.Operation, state: AmdLowering) -> str:
 
 
 def _chip(state: GpuLowering) -> str:
-    """Conversions take plain chips only, so a generic one is lowered as the first it stands for."""
+    """Return the chip to convert for: a generic one is lowered as the first chip that it covers."""
     major, minor, stepping = gfx_version(state.params.target.chip)
     return f"gfx{major}{minor:x}{stepping:x}"
 
@@ -93,7 +93,7 @@ def _attach_target(state: GpuLowering) -> str:
 
 
 def _convert_math(state: GpuLowering) -> str:
-    """It takes part before complex numbers are gone, so that they go first."""
+    """Convert complex numbers first: this conversion would otherwise see them."""
     convert = f"convert-math-to-rocdl{{chipset={_chip(state)}}}"
     return f"builtin.module(gpu.module(convert-complex-to-standard),{convert})"
 
@@ -107,13 +107,13 @@ def _convert(state: GpuLowering) -> str:
 
 
 def _allow_large_workgroups(kernel: ir.Operation, _: GpuLowering) -> None:
-    """Without a known size, MLIR compiles for at most 256 work-items and larger launches fail."""
+    """Allow 1024 work-items: for unknown sizes MLIR compiles for at most 256, and larger launches fail."""
     if "rocdl.kernel" in kernel.attributes and not any(n in kernel.attributes for n in _WORKGROUP_SIZES):
         kernel.attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get("1,1024")
 
 
 def _move_stack(module: ir.Module, _: GpuLowering) -> None:
-    """AMDGPU has stack memory in its own address space only; generic pointers to it are casts."""
+    """Move stack memory to the address space where AMDGPU has it; casts make generic pointers of it."""
     for op in operations(module.operation, ("llvm.alloca", _STACK_SAVE)):
         if str(op.results[0].type) == "!llvm.ptr":
             _move_to_private(op)
@@ -124,7 +124,7 @@ def _move_to_private(op: ir.Operation) -> None:
     attributes = {name: op.attributes[name] for name in op.attributes}
     private = ir.Type.parse(f"!llvm.ptr<{_PRIVATE_SPACE}>")
     moved = emit.op(op.name, list(op.operands), [private], attributes)
-    if op.name == _STACK_SAVE:  # used by what restores the stack, which takes any pointer
+    if op.name == _STACK_SAVE:  # the op that restores the stack takes any pointer
         emit.replace(moved.results[0])
         return
     emit.replace(emit.value("llvm.addrspacecast", [moved.results[0]], op.results[0].type))

@@ -39,7 +39,7 @@ _NVGPU = "builtin.module(gpu.module(convert-nvgpu-to-nvvm))"
 class NvidiaLowering(GpuLowering):
     """The state of a lowering for NVIDIA."""
 
-    ptx_asked: int  # the version that the user asks for, times ten, such as 78; 0: any
+    ptx_asked: int  # the version that the user asks for, times ten, such as 78; 0 for any
     ptx_needed: int = field(default=0, init=False)  # by the instructions in the module
 
 
@@ -74,8 +74,8 @@ def _refusal(op: ir.Operation, state: NvidiaLowering) -> str:
 def _convert_nvgpu_in_loops(module: ir.Module, state: NvidiaLowering) -> None:
     """Convert nvgpu before loops become blocks where loops carry values of its types.
 
-    Upstream's conversion takes them through scf's ops, not through the blocks of cf; but it refuses
-    matrices of gpu in scf's ops, so that elsewhere it runs later.
+    Upstream's conversion handles such values in scf's ops, not in blocks of cf. It refuses matrices of gpu in
+    scf's ops, so that elsewhere it runs later.
     """
     if first(module.operation, _carries_nvgpu) is not None:
         contexts.run_passes(module, _NVGPU, source=state.source)
@@ -119,7 +119,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         ),
         FINISH_LLVM,
     )),
-    # Without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
+    # Not full debug information, with which ptxas refuses to optimise.
     debug_scope("DebugDirectivesOnly"),
     mark_kernels("nvvm.kernel"),
     FLUSH_DENORMALS,

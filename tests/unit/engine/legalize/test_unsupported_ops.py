@@ -15,7 +15,7 @@ GPUS = ("sm_90", "gfx90a")
 I128 = "%w = arith.extui %n : i32 to i128\n%r = gpu.all_reduce add %w uniform {} : (i128) -> (i128)"
 BRANCH = "%c = arith.cmpi slt, %n, %n : i32\nscf.if %c {\n%r = gpu.all_reduce add %n {} : (i32) -> (i32)\n}"
 CASES = [
-    (BRANCH, ALL, "'gpu.all_reduce' without `uniform`: all work-items of a workgroup do it together"),
+    (BRANCH, ALL, "'gpu.all_reduce' without `uniform`: all work-items of a workgroup must reach it"),
     (
         "%r = gpu.subgroup_reduce add %n cluster(size = 64) : (i32) -> (i32)",
         ("sm_90", "cpu"),
@@ -27,7 +27,7 @@ CASES = [
         "over clusters of 32 work-items that are 4 apart, where a subgroup has ",
     ),
     ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
-    ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels have none of"),
+    ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels do not have"),
     ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (write %% for a percent sign)"),
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
     ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
@@ -40,7 +40,7 @@ CASES = [
         ALL,
         "vector<[4]xf32>, whose length no target knows",
     ),
-    ("%v = vector.vscale", ALL, "a length that no target has"),
+    ("%v = vector.vscale", ALL, "scalable length, which no target has"),
     (
         '%r = llvm.call_intrinsic "llvm.no.such"(%x) : (f32) -> f32',
         ALL,
@@ -52,7 +52,7 @@ CASES = [
         ALL,
         "'arith.sitofp' of i129: integers of at most 128 bits become floats",
     ),
-    (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it is done for at most 64 bits"),
+    (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it supports at most 64 bits"),
 ]
 PARAMETERS = [
     (
