@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -29,8 +29,16 @@ from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import CompileParams
+from gpubuild.targets.registry import vendor
 
 INFO_SCHEMA = 1
+_PTXAS = re.compile(r"ptxas .*?, line (?P<line>\d+); *(?:error|fatal) *: (?P<message>.*)")
+_INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
+_TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
+_OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
+_MOST_MESSAGES = 8
+_LIBRARY_ROLE = "lib."
+_WORKGROUP_MEMORY = "addrspace(3)"  # of both GPU back ends; its size is chosen at launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,18 +63,6 @@ def info_json(kernels: Sequence[KernelInfo]) -> str:
     """Return the ``info`` output of a compile step (docs/design/architecture.md)."""
     document = {"schema": INFO_SCHEMA, "kernels": [asdict(k) for k in kernels]}
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
-
-
-def with_parameters(kernels: Sequence[KernelInfo], counts: Mapping[str, int]) -> list[KernelInfo]:
-    """Return the kernels with the numbers of their parameters, which ``counts`` has by name."""
-    return [replace(kernel, parameters=counts.get(kernel.name)) for kernel in kernels]
-
-
-_PTXAS = re.compile(r"ptxas .*?, line (?P<line>\d+); *(?:error|fatal) *: (?P<message>.*)")
-_INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
-_TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
-_OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
-_MOST_MESSAGES = 8
 
 
 def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
@@ -110,10 +106,6 @@ def _inline_assembly(module: ir.Module) -> Iterator[tuple[re.Pattern[str], ir.Lo
 
 def _bare(line: str) -> str:
     return " ".join(line.split())
-
-
-_LIBRARY_ROLE = "lib."
-_WORKGROUP_MEMORY = "addrspace(3)"  # of both GPU back ends; its size is chosen at launch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,6 +154,13 @@ def stages_with(
     """Return ``stages`` with the one that makes relocatable code after the one called ``after``."""
     at = [name for name, _ in stages].index(after) + 1
     return (*stages[:at], ("relocatable", stage), *stages[at:])
+
+
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about."""
+    target = build.params.target
+    vendor(target.kind).check(target.chip, target.features, target.triple)
+    build.features = target.features
 
 
 def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
@@ -241,3 +240,9 @@ def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
 def emit_bitcode(build: DeviceBuild) -> None:
     """Stage: write the optimised module as bitcode, which clang compiles when it links (-flto)."""
     build.io.write("device", llvm.emit_bitcode(build.module))
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: write the resources of each kernel, with the number of its parameters."""
+    kernels = [replace(kernel, parameters=build.parameters.get(kernel.name)) for kernel in build.kernels]
+    build.io.write("info", info_json(kernels))

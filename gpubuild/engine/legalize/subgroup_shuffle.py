@@ -33,12 +33,12 @@ Read = Callable[
 def _expand_shuffle(op: ir.Operation, state: Legalization) -> None:
     """Expand ``gpu.shuffle``: valid where this lane and its source are among the first ``width``."""
     mode = last_word(op.attributes["mode"])
-    value, offset, width = op.operands
+    _, offset, width = op.operands
     emit = Emitter(op)
     lane = lane_number(emit)
     source = emit.binary(_SOURCES[mode], lane, offset) if mode in _SOURCES else offset
     valid = below(emit, source, width)
-    _exchange(op, emit, _Lanes(state, lane, width), value, source, valid)
+    _exchange(op, emit, state, lane=lane, width=width, source=source, valid=valid)
 
 
 def _expand_rotate(op: ir.Operation, state: Legalization) -> None:
@@ -49,8 +49,7 @@ def _expand_rotate(op: ir.Operation, state: Legalization) -> None:
     lane = lane_number(emit)
     further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
     source = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
-    lanes = _Lanes(state, lane, emit.constant(width, i32))
-    _exchange(op, emit, lanes, op.operands[0], source, None)
+    _exchange(op, emit, state, lane=lane, width=emit.constant(width, i32), source=source)
 
 
 def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
@@ -180,55 +179,40 @@ def _without_others(found: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Valu
     return found
 
 
-class _Lanes:
-    """The lanes that take part in an exchange: the first ``width`` ones."""
-
-    def __init__(self, state: Legalization, lane: ir.Value, width: ir.Value) -> None:
-        self.lane = lane
-        self.width = width
-        self.size = state.capabilities.subgroup_size
-        self.free = state.capabilities.shuffles is Shuffles.REGISTERS  # else lanes name each other
-
-    def all(self) -> bool:
-        """Return whether all lanes are known to take part."""
-        width = constant_integer(self.width)
-        return width is not None and width >= self.size
-
-
 def _exchange(
     op: ir.Operation,
     emit: Emitter,
-    lanes: _Lanes,
-    value: ir.Value,
+    state: Legalization,
+    *,
+    lane: ir.Value,
+    width: ir.Value,
     source: ir.Value,
-    valid: ir.Value | None,
+    valid: ir.Value | None = None,
 ) -> None:
-    """Replace ``op`` by the value of lane ``source``, and ``valid`` for lanes that take part."""
-    all_lanes = lanes.all()
-    inside = None if all_lanes else below(emit, lanes.lane, lanes.width)
+    """Replace ``op`` by the value of lane ``source``, and ``valid`` for the first ``width`` lanes."""
+    value, size = op.operands[0], state.capabilities.subgroup_size
+    free = state.capabilities.shuffles is Shuffles.REGISTERS  # else a mask names the lanes
+    known = constant_integer(width)
+    all_lanes = known is not None and known >= size
+    inside = None if all_lanes else below(emit, lane, width)
     if valid is not None:
-        source = emit.select(valid, source, lanes.lane)
+        source = emit.select(valid, source, lane)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-        i32 = ir.IntegerType.get_signless(_WORD_BITS)
-        width = at.constant(lanes.size, i32) if lanes.free or all_lanes else lanes.width
-        found = read_lane(at, word, source, width)
-        return found if lanes.free or all_lanes else _without_others(found)
+        if free or all_lanes:
+            return read_lane(at, word, source, at.constant(size, ir.IntegerType.get_signless(_WORD_BITS)))
+        return _without_others(read_lane(at, word, source, width))
 
-    flag = valid
-    if flag is None:
-        flag = emit.constant(1, ir.IntegerType.get_signless(1))
-    if inside is None:
+    flag = emit.constant(1, ir.IntegerType.get_signless(1)) if valid is None else valid
+    if inside is None or free:
         moved, _ = move(emit, value, read)
-    elif lanes.free:
-        moved, _ = move(emit, value, read)
-        flag = emit.binary("arith.andi", flag, inside)
     else:
         choice = emit.op("scf.if", [inside], [value.type], regions=2)
         then = emit.inside(choice.regions[0].blocks.append())
         then.op("scf.yield", [move(then, value, read)[0]], [])
         emit.inside(choice.regions[1].blocks.append()).op("scf.yield", [value], [])
         moved = choice.results[0]
+    if inside is not None:
         flag = emit.binary("arith.andi", flag, inside)
     for old, new in zip(op.results, (moved, flag), strict=True):
         old.replace_all_uses_with(new)

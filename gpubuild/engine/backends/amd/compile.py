@@ -18,14 +18,14 @@ from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     KernelInfo,
     Stage,
-    info_json,
+    check_target,
     optimize_module,
     refuse_undefined,
     run_stages,
     take_lowered,
     user_libraries,
     with_inline_locations,
-    with_parameters,
+    write_info,
 )
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import llvm, step_io
@@ -66,13 +66,6 @@ def run(params: CompileParams, io: StepIO) -> None:
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, gpu_compile.emit_bitcode, after="optimize")
     run_stages(AmdBuild(params=params, io=io), stages)
-
-
-def check_target(build: AmdBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about."""
-    params = build.params
-    AMD.check(params.target.chip, params.target.features, params.target.triple)
-    build.features = params.target.features
 
 
 def lower_module(build: AmdBuild) -> None:
@@ -184,6 +177,7 @@ def _emit_with_linker(build: AmdBuild) -> None:
 
 def link_code_object(build: AmdBuild) -> None:
     """Stage: link the loadable code object with ld.lld."""
+    build.kernels = parse_assembly(build.assembly, build.kernel_names)
     io = build.io
     # Other steps run at the same time; starting threads takes a fifth of the linker's time.
     command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
@@ -192,12 +186,6 @@ def link_code_object(build: AmdBuild) -> None:
         done.check(f"linking @{build.params.module} for {build.params.target.chip}")
     except StepError as error:
         raise with_inline_locations(error, io) from error.__cause__
-
-
-def write_info(build: AmdBuild) -> None:
-    """Stage: write the resources of each kernel."""
-    kernels = parse_assembly(build.assembly, build.kernel_names)
-    build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
 
 
 def parse_assembly(text: str, names: Sequence[str]) -> list[KernelInfo]:

@@ -11,14 +11,14 @@ from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     KernelInfo,
     Stage,
-    info_json,
+    check_target,
     optimize_module,
     refuse_undefined,
     run_stages,
     take_lowered,
     user_libraries,
-    with_parameters,
     with_ptxas_locations,
+    write_info,
 )
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.backends.nvidia import passes, workarounds
@@ -26,7 +26,7 @@ from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.nvidia import NVIDIA, ptx_features
+from gpubuild.targets.nvidia import ptx_features
 from gpubuild.toolchain.run import run_tool
 
 # Functions that the CUDA driver provides to every kernel.
@@ -51,12 +51,6 @@ def run(params: CompileParams, io: StepIO) -> None:
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, assemble_relocatable, after="ptxas")
     run_stages(DeviceBuild(params=params, io=io), stages)
-
-
-def check_target(build: DeviceBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about."""
-    params = build.params
-    NVIDIA.check(params.target.chip, params.target.features, params.target.triple)
 
 
 def lower_module(build: DeviceBuild) -> None:
@@ -146,11 +140,6 @@ def _explained(error: StepError) -> StepError:
             f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
         )
     return error.with_(output=output, hint=hint)
-
-
-def write_info(build: DeviceBuild) -> None:
-    """Stage: write the resources of each kernel."""
-    build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
 
 
 def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
