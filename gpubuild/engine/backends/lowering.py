@@ -117,7 +117,7 @@ def lower_text(
         return state
 
 
-def replaceable(passes: Sequence[Pass[S]]) -> tuple[Pass[S], ...]:
+def replaceable(*passes: Pass[S]) -> tuple[Pass[S], ...]:
     """Return ``passes``, which a target's own ``passes:`` replace if it has any."""
     own: Pass[S] = Pass(
         name="own-passes", run=_run_own, when=_has_own, pipeline=lambda state: state.params.target.passes

@@ -136,7 +136,7 @@ def _take_formats(module: ir.Module, state: AmdLowering) -> None:
 
 
 PASSES: tuple[Pass[AmdLowering], ...] = (
-    *replaceable((
+    *replaceable(
         ops.EXPAND_MATRICES,
         *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
@@ -157,7 +157,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         TO_BLOCKS,
         upstream("convert-to-rocdl", _convert),
         FINISH_LLVM,
-    )),
+    ),
     debug_scope("LineTablesOnly"),
     mark_kernels("rocdl.kernel"),
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),

@@ -92,7 +92,7 @@ def _attach_target(state: GpuLowering) -> str:
 
 PASSES: tuple[Pass[NvidiaLowering], ...] = (
     Pass(name="find-ptx-version", run=_find_ptx_version),
-    *replaceable((
+    *replaceable(
         tensor_cores.EXPAND_MATRICES,
         *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
@@ -118,7 +118,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
             "convert-gpu-to-nvvm,convert-nvvm-to-llvm))",
         ),
         FINISH_LLVM,
-    )),
+    ),
     # Not full debug information, with which ptxas refuses to optimise.
     debug_scope("DebugDirectivesOnly"),
     mark_kernels("nvvm.kernel"),
