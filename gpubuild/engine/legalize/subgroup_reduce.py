@@ -88,7 +88,7 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
     reduction = _Reduction(
         Emitter(op),
-        reduction_name(op),
+        subgroup_shuffle.last_word(op.attributes["op"]),
         size,
         stride,
         lanes,
@@ -96,11 +96,6 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
         any_lane=state.capabilities.shuffles is Shuffles.MEMORY,
     )
     replace_by_element(op, reduction.reduce)
-
-
-def reduction_name(op: ir.Operation) -> str:
-    """Return the name of the reduction, such as ``add``."""
-    return str(op.attributes["op"]).removeprefix("#gpu<all_reduce_op ").removesuffix(">")
 
 
 def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value]) -> None:

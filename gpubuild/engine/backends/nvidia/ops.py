@@ -18,10 +18,9 @@ from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import (
     fills_subgroups,
     lanes_present,
-    reduction_name,
     replace_by_element,
 )
-from gpubuild.engine.legalize.subgroup_shuffle import lane_number, move
+from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word, move
 from gpubuild.targets.nvidia import sm_number
 
 _TENSORS, _ASYNC, _HOPPER = 75, 80, 90
@@ -177,7 +176,7 @@ def _reduce(op: ir.Operation, state: GpuLowering) -> None:
     size = state.capabilities.subgroup_size
     if "cluster_size" in op.attributes and op.attributes["cluster_size"].value != size:
         return
-    name = reduction_name(op)
+    name = last_word(op.attributes["op"])
     if "uniform" in op.attributes and name in _REDUX and _is_word(op.operands[0].type):
         replace_by_element(op, _Redux(Emitter(op), name, full=fills_subgroups(op, size)).reduce)
 
