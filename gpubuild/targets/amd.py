@@ -78,11 +78,9 @@ class Amd(Vendor):
         return _CHIP.fullmatch(name) is not None
 
     def chips(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return _CHIPS
 
     def features(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return _FEATURES
 
     def flags_flaw(self, flags: Sequence[str], chip: str, features: str) -> Flaw | None:
@@ -120,7 +118,6 @@ class Amd(Vendor):
         return chip == other_chip and not contrary & set(other_settings)
 
     def subgroup_size(self, chip: str, features: str) -> int:
-        """See :class:`Vendor`."""
         if "+wavefrontsize64" in features:
             return 64
         if "+wavefrontsize32" in features:
@@ -128,13 +125,11 @@ class Amd(Vendor):
         return 64 if gfx_version(chip)[0] < _WAVE32_SINCE else 32
 
     def exchanges_lanes(self, chip: str) -> bool:
-        """See :class:`Vendor`."""
         return gfx_version(chip)[0] >= _SWIZZLES_SINCE
 
     def occupancy(
         self, chip: str, registers: int, shared_bytes: int, workgroup: int = WORKGROUP
     ) -> Occupancy | None:
-        """See :class:`Vendor`."""
         unit = _UNITS.get(chip.partition(":")[0])
         if unit is None:
             return None
@@ -147,7 +142,6 @@ class Amd(Vendor):
         return fitting(found, total // waves, waves, total)
 
     def why_no_occupancy(self, chip: str) -> str:
-        """See :class:`Vendor`."""
         chip = chip.partition(":")[0]
         if chip in _UNITS:
             return ""

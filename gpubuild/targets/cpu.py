@@ -46,19 +46,15 @@ class Cpu(Vendor):
         return name if name != "cpu" and self.implied_by(name) else _DEFAULT_CHIPS.get(machine, "generic")
 
     def default_triple(self, chip: str, machine: str) -> str:
-        """See :class:`Vendor`."""
         return cpu_triple("x86_64" if chip.startswith("x86-64") else machine)
 
     def chips(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return (_AARCH64_CHIPS if _is_aarch64(triple) else _X86_CHIPS) | {NATIVE}
 
     def features(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return _AARCH64_FEATURES if _is_aarch64(triple) else _X86_FEATURES
 
     def clang_flaw(self, chip: str, triple: str) -> str:
-        """See :class:`Vendor`."""
         if triple.startswith("x86_64"):
             return ""
         return (
@@ -67,7 +63,6 @@ class Cpu(Vendor):
         )
 
     def has_clusters(self, chip: str) -> bool:
-        """See :class:`Vendor`."""
         return True
 
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:

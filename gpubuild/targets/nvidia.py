@@ -88,11 +88,9 @@ class Nvidia(Vendor):
         return _CHIP.fullmatch(name) is not None
 
     def chips(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return _CHIPS
 
     def features(self, triple: str) -> frozenset[str]:
-        """See :class:`Vendor`."""
         return _FEATURES
 
     def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
@@ -123,17 +121,14 @@ class Nvidia(Vendor):
         return chip[-1:].isdigit()
 
     def has_clusters(self, chip: str) -> bool:
-        """See :class:`Vendor`."""
         return sm_number(chip) >= _CLUSTERS_SINCE
 
     def multiplies_matrices(self, chip: str) -> bool:
-        """See :class:`Vendor`."""
         return sm_number(chip) >= _MATRIX_UNITS_SINCE
 
     def occupancy(
         self, chip: str, registers: int, shared_bytes: int, workgroup: int = WORKGROUP
     ) -> Occupancy | None:
-        """See :class:`Vendor`."""
         unit = _UNITS.get(sm_number(chip))
         if unit is None:
             return None
@@ -146,13 +141,11 @@ class Nvidia(Vendor):
         return fitting(found, min(unit.workgroups, unit.warps // warps), warps, unit.warps)
 
     def why_no_occupancy(self, chip: str) -> str:
-        """See :class:`Vendor`."""
         if sm_number(chip) in _UNITS:
             return ""
         return f"NVIDIA's table of limits per compute capability has no column for {chip}"
 
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
-        """See :class:`Vendor`."""
         yield "nvdisasm", "--print-code"
         yield "cuobjdump", "-sass"
 

@@ -1,24 +1,17 @@
-"""Device compile: the state that NVIDIA's and AMD's stages share, and linking of libraries.
+"""The stages of a compile that several back ends share, and the resources of kernels.
 
-Relocatable: device code that clang-linker-wrapper links, one more output of a compile step.
-
-What it takes differs: NVIDIA's nvlink relocatable cubins, AMD's lld bitcode (of several objects it
-would keep the metadata of the first only), the CPU's linker objects.
-
-Info: what is known of each kernel once it is assembled, as the JSON that inspection shows.
-
-Places of assembly: which of the user's operations an assembler's message is about.
-
-ptxas names a line of PTX, LLVM's assembler shows a line of inline assembly. What LLVM generates is
-right, so that such a message is about inline assembly, which the user's file has word for word but
-for its operands.
+Relocatable device code is one more output of a compile step, which clang-linker-wrapper links: cubins for
+NVIDIA's nvlink, bitcode for AMD's lld (which of several objects would keep the metadata of the first only),
+objects for CPUs. An assembler's message about a line of inline assembly gets the location of the user's
+operation: ptxas names a line of PTX, LLVM's assembler quotes the line, and the user's file has the same text
+but for operands. Generated code is right, so that every such message is about inline assembly.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -36,17 +29,25 @@ from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import CompileParams
+from gpubuild.targets.registry import vendor
 
 INFO_SCHEMA = 1
+_PTXAS = re.compile(r"ptxas .*?, line (?P<line>\d+); *(?:error|fatal) *: (?P<message>.*)")
+_INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
+_TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
+_OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
+_MOST_MESSAGES = 8
+_LIBRARY_ROLE = "lib."
+_WORKGROUP_MEMORY = "addrspace(3)"  # of both GPU back ends; its size is chosen at launch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelInfo:
-    """Resources of one kernel; ``None`` where the format does not tell.
+    """Resources of one kernel; ``None`` where the format has no such value.
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` the static
-    workgroup memory, ``spill_bytes`` what was stored to memory for want of registers. ``parameters``
-    is how many a launch must pass; the runtime finds it right behind the name (runtime/core/image.c).
+    workgroup memory, ``spill_bytes`` the registers stored to memory. ``parameters`` is how many a launch must
+    pass; the runtime finds it right after the name (runtime/core/image.c).
     """
 
     name: str
@@ -54,26 +55,14 @@ class KernelInfo:
     registers: int | None = None
     shared_bytes: int | None = None
     spill_bytes: int | None = None
-    tier: str | None = None  # CPU only: how work-items are run
+    tier: str | None = None  # CPU only: how work-items run
     tier_reason: str | None = None
 
 
 def info_json(kernels: Sequence[KernelInfo]) -> str:
-    """The ``info`` output of a compile step (docs/design/architecture.md)."""
+    """Return the ``info`` output of a compile step (docs/design/architecture.md)."""
     document = {"schema": INFO_SCHEMA, "kernels": [asdict(k) for k in kernels]}
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
-
-
-def with_parameters(kernels: Sequence[KernelInfo], counts: Mapping[str, int]) -> list[KernelInfo]:
-    """The same kernels, with the numbers of their parameters by name."""
-    return [replace(kernel, parameters=counts.get(kernel.name)) for kernel in kernels]
-
-
-_PTXAS = re.compile(r"ptxas .*?, line (?P<line>\d+); *(?:error|fatal) *: (?P<message>.*)")
-_INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
-_TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
-_OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
-_MOST_MESSAGES = 8
 
 
 def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
@@ -84,31 +73,31 @@ def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
 
 
 def with_inline_locations(error: StepError, io: StepIO) -> StepError:
-    """The same for LLVM's assembler, which quotes the line below its message."""
+    """Return ``error`` with locations of messages of LLVM's assembler, which quotes the line below each."""
     lines = error.output.splitlines()
     matches = ((match, after) for line, after in pairwise(lines) if (match := _INLINE.fullmatch(line)))
     return _located(error, ((match["message"], after) for match, after in matches), io)
 
 
 def _located(error: StepError, messages: Iterable[tuple[str, str]], io: StepIO) -> StepError:
-    told = list(dict.fromkeys(messages))[:_MOST_MESSAGES]
-    if not told or not io.has("located"):
+    distinct = list(dict.fromkeys(messages))[:_MOST_MESSAGES]
+    if not distinct or not io.has("located"):
         return error
     with contexts.context():
         module = contexts.parse(io.text("located"))
         written = list(_inline_assembly(module))
         found = []
-        for message, line in told:
-            places = [place for pattern, place in written if pattern.fullmatch(_bare(line))]
-            # What stands in several places, or is not found, is better not blamed on one.
-            if len(places) == 1:
-                location, text = locate(places[0], SourceText())
+        for message, line in distinct:
+            locations = [at for pattern, at in written if pattern.fullmatch(_bare(line))]
+            # Several equal lines do not identify one.
+            if len(locations) == 1:
+                location, text = locate(locations[0], SourceText())
                 found.append(Diagnostic(message=message, location=location, source_line=text))
     return error.with_(diagnostics=(*error.diagnostics, *found))
 
 
 def _inline_assembly(module: ir.Module) -> Iterator[tuple[re.Pattern[str], ir.Location]]:
-    """Each line of inline assembly, as a pattern of what becomes of it, with its operation's place."""
+    """Yield a pattern for each line of inline assembly, with the location of its operation."""
     for op in operations(module.operation, _TEXTS):
         for line in op.attributes[_TEXTS[op.name]].value.splitlines():
             if bare := _bare(line):
@@ -121,13 +110,11 @@ def _bare(line: str) -> str:
 
 # The name of a function with the calling convention of kernels of PTX or AMD.
 _KERNEL = re.compile(r'^define [^@\n]*\b(?:ptx|amdgpu)_kernel [^@\n]*@"?([^"( ]+)"?\(', re.MULTILINE)
-_LIBRARY_ROLE = "lib."
-_WORKGROUP_MEMORY = "addrspace(3)"  # both GPU back ends; its size is settled at launch
 
 
 @dataclass(slots=True, kw_only=True)
 class DeviceBuild:
-    """One compile under way: every stage reads what earlier ones left here."""
+    """The state of one compile, which its stages share."""
 
     params: CompileParams
     io: StepIO
@@ -137,11 +124,11 @@ class DeviceBuild:
     machine: binding.TargetMachine = None
     assembly: str = ""
     kernels: list[KernelInfo] = field(default_factory=list)
-    parameters: dict[str, int] = field(default_factory=dict)  # how many each kernel has
+    parameters: dict[str, int] = field(default_factory=dict)  # the number by kernel
 
 
 class Build(Protocol):
-    """What the driver of stages knows of a compile under way, of any back end."""
+    """The part of a compile's state that the driver of stages needs, for any back end."""
 
     io: StepIO
     module: binding.ModuleRef  # None until there is LLVM IR
@@ -163,13 +150,20 @@ def run_stages(build: B, stages: Sequence[Stage[B]]) -> None:
 def stages_with(
     stages: Sequence[Stage[B]], stage: Callable[[B], None], *, after: str
 ) -> tuple[Stage[B], ...]:
-    """Return ``stages``, and behind the one called ``after`` the one that makes relocatable code."""
+    """Return ``stages`` with the one that makes relocatable code after the one called ``after``."""
     at = [name for name, _ in stages].index(after) + 1
     return (*stages[:at], ("relocatable", stage), *stages[at:])
 
 
+def check_target(build: DeviceBuild) -> None:
+    """Stage: refuse names that LLVM would only warn about."""
+    target = build.params.target
+    vendor(target.kind).check(target.chip, target.features, target.triple)
+    build.features = target.features
+
+
 def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
-    """Parse what the passes in MLIR came to, for the target's code generator."""
+    """Parse the LLVM IR that the passes in MLIR produced, for the target's code generator."""
     build.kernel_names = lowered.kernels
     build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
     resource_objects.declare(build.module, lowered.externals)
@@ -196,11 +190,11 @@ def _take_module(build: DeviceBuild) -> None:
 
 
 def optimize_module(build: DeviceBuild) -> None:
-    """Stage: LLVM's pipeline; writes output ``llvm``.
+    """Stage: run LLVM's pipeline and write output ``llvm``.
 
-    Only kernels can be called from outside, so that helpers and the C wrappers that MLIR makes of
-    them need not stay. Globals do: a host may look them up. Not so where modules are linked with each
-    other later, in which a name may occur twice.
+    Only kernels are called from outside, so that helpers and the C wrappers that MLIR makes of them become
+    internal. Globals stay external, since a host may look them up, except in relocatable code, where two
+    modules may use one name.
     """
     if build.params.relocatable:
         for variable in build.module.global_variables:
@@ -216,7 +210,7 @@ def optimize_module(build: DeviceBuild) -> None:
 
 
 def user_libraries(io: StepIO) -> list[tuple[str, bytes]]:
-    """The device libraries the user named, as (path for messages, content)."""
+    """Return the user's device libraries, as (path for messages, content)."""
     roles = [r for r in io.input_names if r.startswith(_LIBRARY_ROLE)]
     roles.sort(key=lambda role: int(role.removeprefix(_LIBRARY_ROLE)))
     return [(str(io.path(role)), io.read(role)) for role in roles]
@@ -244,7 +238,7 @@ def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequen
 
 
 def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
-    """Those of ``names`` that are more than declared: without optimisation, unused ones stay."""
+    """Return those of ``names`` that are used: without optimisation, unused declarations stay."""
     text = str(module) if names else ""
 
     def count(name: str) -> int:
@@ -254,5 +248,11 @@ def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
 
 
 def emit_bitcode(build: DeviceBuild) -> None:
-    """Stage: the optimised module as bitcode, which clang compiles when it links (-flto)."""
+    """Stage: write the optimised module as bitcode, which clang compiles when it links (-flto)."""
     build.io.write("device", llvm.emit_bitcode(build.module))
+
+
+def write_info(build: DeviceBuild) -> None:
+    """Stage: write the resources of each kernel, with the number of its parameters."""
+    kernels = [replace(kernel, parameters=build.parameters.get(kernel.name)) for kernel in build.kernels]
+    build.io.write("info", info_json(kernels))

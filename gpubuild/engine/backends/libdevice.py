@@ -1,4 +1,4 @@
-"""libdevice: NVIDIA's math library in bitcode, linked with the precision a target asks for."""
+"""NVIDIA's math library libdevice, linked from bitcode with the precision a target asks for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ASKED = r"call i32 @__nvvm_reflect\(ptr (?:nonnull )?(?:noundef )?{name}\)[^\n]
 
 
 def link_libdevice(module: binding.ModuleRef, data: bytes, target: Target) -> binding.ModuleRef:
-    """Link what ``module`` uses, and return the module to go on with.
+    """Link the functions that ``module`` uses and return the linked module.
 
-    The library asks ``__nvvm_reflect`` whether to flush denormals and whether square roots must
-    be correctly rounded. LLVM answers the second with no, whatever the code says, so both are
-    answered here: IEEE results unless the target has the flag `ftz` or fast mathematics.
+    The library asks ``__nvvm_reflect`` whether to flush denormals and whether square roots must be correctly
+    rounded. LLVM always answers the second with no, so both are answered here: IEEE results unless the target
+    has the flag ``ftz`` or fast mathematics.
     """
     llvm.link_library(module, data, "libdevice")
     answers = {"__CUDA_FTZ": int("ftz" in target.flags), "__CUDA_PREC_SQRT": int(not target.fast_math)}

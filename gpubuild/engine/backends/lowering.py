@@ -1,8 +1,7 @@
-"""Lowering for GPUs: one gpu.module's text to LLVM IR text, by the passes of a back end.
+"""Lowering of a gpu.module by the ordered table of passes of a back end.
 
-The passes here are those that all GPU back ends have in their tables.
-
-One pass of a back end's table, or a range of them, on a text: for tests and for debugging.
+Here are the driver for GPUs, which ends in LLVM IR text, the driver of single passes for tests and
+``gpubuild pass``, and the passes that several back ends have in their tables.
 """
 
 from __future__ import annotations
@@ -18,10 +17,21 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.engine.ir.locations import restore_assert_locations
-from gpubuild.engine.ir.passes import Pass, only_when, rewriting, run_passes, selected, upstream
+from gpubuild.engine.ir.passes import Lowering, Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import (
+    arith_expansions,
+    booleans,
+    memory_ops,
+    printf,
+    small_floats,
+    softmax,
+    subgroup_reduce,
+    subgroup_shuffle,
+    vectors,
+)
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -31,11 +41,12 @@ from gpubuild.targets.target import Target
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SPACE = 3
 _DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
+_C_INTERFACE = "_mlir_ciface_"
 
 
 @dataclass(slots=True, kw_only=True)
 class GpuLowering(Legalization):
-    """The state of one lowering: what a back end was asked for, and what its passes found out."""
+    """The state of one lowering: its parameters, and the results of passes."""
 
     params: CompileParams
     kernels: tuple[str, ...] = field(default=(), init=False)  # names, in order
@@ -53,7 +64,7 @@ def lower(
     passes: Sequence[Pass[S]],
     start: Callable[[CompileParams, SourceText], S],
 ) -> S:
-    """Lower input ``module``. When that fails, lower ``located`` to say where in the user's file.
+    """Lower input ``module``. When that fails, lower ``located`` for locations in the user's file.
 
     Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
     """
@@ -107,8 +118,8 @@ def lower_text(
         return state
 
 
-def replaceable(passes: Sequence[Pass[S]]) -> tuple[Pass[S], ...]:
-    """Return ``passes``, in whose place a target's ``passes:`` run if it has some."""
+def replaceable(*passes: Pass[S]) -> tuple[Pass[S], ...]:
+    """Return ``passes``, which a target's own ``passes:`` replace if it has any."""
     own: Pass[S] = Pass(
         name="own-passes", run=_run_own, when=_has_own, pipeline=lambda state: state.params.target.passes
     )
@@ -145,6 +156,40 @@ def _check_dialect(kernels: ir.Operation, state: GpuLowering) -> None:
         )
 
 
+# ---- the parts that the tables of all back ends have, in this order ----
+
+LOWER_STRUCTURES: tuple[Pass[Legalization], ...] = (
+    memory_ops.EXPAND_CASTS,
+    memory_ops.EXPAND_REALLOC,
+    booleans.lower_structured("gpu.module"),
+)
+EXPAND_OPERATIONS: tuple[Pass[Legalization], ...] = (
+    arith_expansions.SET_FAST_MATH,
+    subgroup_reduce.EXPAND_IDS,
+    subgroup_shuffle.EXPAND_SHUFFLES,
+    printf.PROMOTE_ARGUMENTS,
+    booleans.USE_BYTES,
+    memory_ops.EXPAND_COPIES,
+    vectors.SPLIT_ACCESSES,
+    vectors.EXPAND_POSITIONS,
+    arith_expansions.WIDEN_CONTRACT_FACTORS,
+    arith_expansions.EXPAND_MATH,
+    arith_expansions.ROUND_INTEGERS_ONCE,
+    arith_expansions.EXPAND_COMPLEX_BITCAST,
+    softmax.EXPAND_SOFTMAX,
+    memory_ops.EXPAND_ATOMIC_PRODUCTS,
+    memory_ops.FLOAT_ATOMICS_TO_INTEGERS,
+)
+EXPAND_TYPES: tuple[Pass[Legalization], ...] = (
+    subgroup_reduce.EXPAND_EXECUTE_ON_LANE_0,
+    memory_ops.TAKE_POINTERS,
+    small_floats.EXPAND_SCALING,
+    small_floats.EMULATE,
+    small_floats.EXPAND_CONVERSIONS,
+    small_floats.EXPAND_SCALE_CONVERSIONS,
+    arith_expansions.LOWER_VECTORS,
+)
+
 # ---- upstream's conversions that all GPUs share; vectors go before those of gpu, which do not know them ----
 
 TO_LOOPS: Pass[GpuLowering] = upstream(
@@ -165,16 +210,16 @@ FINISH_LLVM: Pass[GpuLowering] = upstream(
 
 
 def debug_scope(emission: str) -> Pass[GpuLowering]:
-    """Return the pass that makes debug information of locations, where the target asks for it."""
+    """Return the pass that turns locations into debug information, where the target asks for it."""
     text = f"builtin.module(ensure-debug-info-scope-on-llvm-func{{emission-kind={emission}}})"
     return upstream("add-debug-scopes", text, when=lambda state: state.params.target.debug)
 
 
-# ---- what must hold for LLVM functions of GPUs, whichever passes made them ----
+# ---- for functions in LLVM's dialect, also those that passes of the user made ----
 
 
 def mark_kernels(mark: str) -> Pass[GpuLowering]:
-    """Return the pass that gives kernels the attribute ``mark``, by which LLVM's back end knows them."""
+    """Return the pass that gives kernels the attribute ``mark``, which LLVM's back end needs."""
 
     def run(op: ir.Operation, _: GpuLowering) -> None:
         if "gpu.kernel" in op.attributes and mark not in op.attributes:
@@ -184,15 +229,15 @@ def mark_kernels(mark: str) -> Pass[GpuLowering]:
 
 
 def _flush_denormals(function: ir.Operation, _: GpuLowering) -> None:
-    given = list(function.attributes["passthrough"]) if "passthrough" in function.attributes else []
-    function.attributes["passthrough"] = ir.ArrayAttr.get([*given, ir.Attribute.parse(_FLUSH_DENORMALS)])
+    existing = list(function.attributes["passthrough"]) if "passthrough" in function.attributes else []
+    function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.Attribute.parse(_FLUSH_DENORMALS)])
 
 
 def _link_workgroup_memory(op: ir.Operation, _: GpuLowering) -> None:
-    """Workgroup memory of a known size belongs to the module; that settled at launch is external.
+    """Make workgroup memory of a known size internal, and that with a size chosen at launch external.
 
-    Upstream has both the other way round: ptxas warns of a declared array that nothing defines, and
-    a defined array of no elements may get a place in front of others, which it then overlaps.
+    Upstream has both the other way round. ptxas warns of a declared array that nothing defines, and a
+    defined array of no elements may get an address in front of others, which it then overlaps.
     """
     space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
     if space != _WORKGROUP_SPACE or op.regions[0].blocks:
@@ -205,12 +250,35 @@ def _link_workgroup_memory(op: ir.Operation, _: GpuLowering) -> None:
 
 
 def flush_denormals(when: Callable[[Target], bool]) -> Pass[GpuLowering]:
-    """Return the pass that lets functions flush subnormal numbers of f32, for the targets that ask for it."""
+    """Return the pass that allows functions to flush subnormal numbers of f32, for some targets."""
     return rewriting(
         "flush-denormals", {"llvm.func": _flush_denormals}, when=lambda state: when(state.params.target)
     )
 
 
+def _call_libraries_directly(module: ir.Module, _: Lowering) -> None:
+    """Let a declared function without memrefs be the symbol of its own name in a device library.
+
+    Upstream makes it a wrapper around ``_mlir_ciface_<name>``, which passes memrefs by pointer and
+    means nothing where there are none.
+    """
+    for kernels in contexts.gpu_modules(module):
+        functions = {
+            op.operation.attributes["sym_name"].value: op.operation
+            for op in kernels.regions[0].blocks[0]
+            if op.operation.name == "llvm.func"
+        }
+        for name, declared in functions.items():
+            plain = name.removeprefix(_C_INTERFACE)
+            wrapper = functions.get(plain) if plain != name else None
+            if wrapper is None or len(declared.regions[0].blocks):
+                continue
+            if declared.attributes["function_type"] == wrapper.attributes["function_type"]:
+                wrapper.erase()
+                declared.attributes["sym_name"] = ir.StringAttr.get(plain)
+
+
+CALL_LIBRARIES_DIRECTLY: Pass[Lowering] = Pass(name="call-libraries-directly", run=_call_libraries_directly)
 LINK_WORKGROUP_MEMORY = rewriting("link-workgroup-memory", {"llvm.mlir.global": _link_workgroup_memory})
 
 
@@ -223,7 +291,7 @@ def passes_of(kind: str) -> Sequence[Pass[Any]]:
 def run_range(text: str, params: CompileParams, first: str, last: str = "", *, name: str = "") -> str:
     """Return the canonical text of a module after the passes from ``first`` to ``last``.
 
-    ``name`` is that of its file, for messages. Operations of unknown dialects may stand for others.
+    ``name`` is that of its file, for messages. The module may have operations of unknown dialects.
     Raises ``UsageError`` for passes that are not in the table of the target, and ``StepError``.
     """
     passes = selected(passes_of(params.target.kind), first, last)

@@ -1,9 +1,9 @@
-"""Convergence: calls that lanes make together must not come to be made by some of them.
+"""Workarounds of errors in MLIR that all GPU back ends need.
 
-A function that exchanges values between lanes, or waits for others, is to be called by all lanes that
-would call it in the source. LLVM's intrinsics say so themselves (``convergent``). Of a function that
-uses them LLVM knows it from its attribute alone, which upstream's lowering does not give: a call of
-one was moved into the branch that uses its result, where lanes outside the branch had nothing to give.
+Convergence: all lanes must reach a function that shuffles values or waits for other lanes. LLVM's intrinsics
+are convergent themselves. A function that uses them needs the attribute ``convergent``, which upstream's
+lowering does not add: LLVM moved a call into the branch that used its result, so that lanes outside the
+branch did not take part.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gpubuild.engine.ir.workarounds import Workaround
 
 
 def keep_calls_together(module: binding.ModuleRef, kernels: Collection[str]) -> None:
-    """Mark all functions that ``module`` defines but ``kernels``, which nobody calls.
+    """Mark all functions that ``module`` defines, except ``kernels``, as convergent.
 
-    The optimiser takes the mark away from those that do not need it. Functions of libraries carry
-    their own: clang gives it to all functions of device code.
+    The optimiser removes the attribute where it is not needed. Functions of libraries have it: clang gives it
+    to all functions of device code.
     """
     for function in module.functions:
         if not function.is_declaration and function.name not in kernels:

@@ -13,7 +13,7 @@ from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
 from gpubuild.engine.ir.query import matching
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.legalize import atomics, booleans, composite_memory_ops, vectors
+from gpubuild.engine.legalize import booleans, memory_ops, vectors
 from gpubuild.engine.legalize.unsupported_ops import diagnostics, narrow_memory
 from gpubuild.errors import StepError
 from gpubuild.model.project import Offload
@@ -52,14 +52,14 @@ def _check(module: ir.Module, lowering: Lowering) -> None:
 
 # For operations that upstream's conversions fail on. Runs before async_ops.normalize.
 LEGALIZE: tuple[Pass[Lowering], ...] = (
-    composite_memory_ops.EXPAND_CASTS,
-    composite_memory_ops.EXPAND_REALLOC,
+    memory_ops.EXPAND_CASTS,
+    memory_ops.EXPAND_REALLOC,
     booleans.lower_structured("func.func"),
     Pass(name="check-operations", run=_check),
-    composite_memory_ops.PASS_POINTERS,
+    memory_ops.PASS_POINTERS,
     booleans.USE_BYTES,
     vectors.SPLIT_ACCESSES,
-    atomics.USE_INTEGERS,
+    memory_ops.FLOAT_ATOMICS_TO_INTEGERS,
 )
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 
 from mlir import ir
 
+from gpubuild.engine.ir.query import element_type, shaped_like
+
 # Predicates of ``arith.cmpi``.
 Compare = IntEnum("Compare", "EQ NE SLT SLE SGT SGE ULT ULE UGT UGE", start=0)
+
+
+class CompareFloats(IntEnum):
+    """Predicates of ``arith.cmpf``: false for NaN."""
+
+    EQ = 1
+    GT = 2
+    NE = 6
 
 
 class Emitter:
@@ -45,10 +55,25 @@ class Emitter:
             ip=self._point,
         )
 
-    def constant(self, value: int, kind: ir.Type | None = None) -> ir.Value:
-        """Create an integer constant, of type ``index`` by default."""
+    def value(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        kind: ir.Type,
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> ir.Value:
+        """Return the one result of an op."""
+        return self.op(name, operands, [kind], attributes).results[0]
+
+    def constant(self, value: float, kind: ir.Type | None = None) -> ir.Value:
+        """Return a constant of ``kind``, which may be a vector; ``index`` by default."""
         kind = kind or ir.IndexType.get()
-        return self.op("arith.constant", [], [kind], {"value": ir.IntegerAttr.get(kind, value)}).results[0]
+        scalar = element_type(kind)
+        get = ir.FloatAttr.get if isinstance(scalar, ir.FloatType) else ir.IntegerAttr.get
+        attribute = get(scalar, value)
+        if scalar != kind:
+            attribute = ir.DenseElementsAttr.get_splat(kind, attribute)
+        return self.value("arith.constant", [], kind, {"value": attribute})
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
         """Create an operation with two operands and a result, all of one type."""
@@ -56,15 +81,62 @@ class Emitter:
 
     def compare(self, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         """Create an ``arith.cmpi`` of two integers, or of vectors of them."""
+        return self._compare("arith.cmpi", predicate, left, right)
+
+    def compare_floats(self, predicate: CompareFloats, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Create an ``arith.cmpf`` of two floats, or of vectors of them."""
+        return self._compare("arith.cmpf", predicate, left, right)
+
+    def _compare(self, name: str, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
         attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-        kind: ir.Type = ir.IntegerType.get_signless(1)
-        if isinstance(left.type, ir.VectorType):
-            kind = ir.VectorType.get(ir.VectorType(left.type).shape, kind)
-        return self.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
+        kind = shaped_like(left.type, ir.IntegerType.get_signless(1))
+        return self.value(name, [left, right], kind, {"predicate": attribute})
 
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         """Create an ``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
+
+    def call_intrinsic(self, name: str, results: Sequence[ir.Type] = ()) -> ir.Operation:
+        """Call an LLVM intrinsic without operands, such as ``llvm.nvvm.activemask``."""
+        attributes = {
+            "intrin": ir.StringAttr.get(name),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
+        }
+        return self.op("llvm.call_intrinsic", [], results, attributes)
+
+    def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
+        """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""
+        whole = ir.VectorType(vector.type)
+        shape, kind = whole.shape[len(position) :], whole.element_type
+        if shape:
+            kind = ir.VectorType.get(shape, kind)
+        return self.value("vector.extract", [vector], kind, _static(position))
+
+    def insert(self, part: ir.Value, vector: ir.Value, position: Sequence[int]) -> ir.Value:
+        """Return ``vector`` with ``part``, an element or a smaller vector, at ``position``."""
+        return self.value("vector.insert", [part, vector], vector.type, _static(position))
+
+    def loop(
+        self,
+        upper: ir.Value,
+        carried: Sequence[ir.Value],
+        body: Callable[[Emitter, ir.Value, list[ir.Value]], Sequence[ir.Value]],
+        *,
+        lower: ir.Value | None = None,
+    ) -> list[ir.Value]:
+        """Create an ``scf.for`` in steps of one and return its results.
+
+        ``body`` gets the index and the carried values, and returns those of the next iteration.
+        """
+        lower = lower or self.constant(0)
+        kinds = [value.type for value in carried]
+        loop = self.op("scf.for", [lower, upper, self.constant(1), *carried], kinds, regions=1)
+        block = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
+        inside = self.inside(block)
+        index, *values = block.arguments
+        inside.op("scf.yield", body(inside, index, values), [])
+        return list(loop.results)
 
     def dimension(self, name: str, axis: str) -> ir.Value:
         """Create ``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""
@@ -82,6 +154,10 @@ class Emitter:
     def replace(self, value: ir.Value) -> None:
         """Replace the anchor's only result by ``value``, and erase the anchor."""
         replace(self._anchor, value)
+
+
+def _static(position: Sequence[int]) -> dict[str, ir.Attribute]:
+    return {"static_position": ir.DenseI64ArrayAttr.get(list(position))}
 
 
 class LlvmBuilder:

@@ -122,6 +122,13 @@ def element_type(kind: ir.Type) -> ir.Type:
     return ir.ShapedType(kind).element_type if isinstance(kind, ir.ShapedType) else kind
 
 
+def shaped_like(kind: ir.Type, element: ir.Type) -> ir.Type:
+    """Return ``element``, as a vector of the shape of ``kind`` if that is a vector."""
+    return (
+        ir.VectorType.get(ir.VectorType(kind).shape, element) if isinstance(kind, ir.VectorType) else element
+    )
+
+
 def scalar_bits(kind: ir.Type) -> int:
     """Return the width of an integer, float or index as a value; 0 for other types, vectors too."""
     if isinstance(kind, ir.IndexType):

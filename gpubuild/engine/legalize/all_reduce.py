@@ -1,9 +1,9 @@
-"""Reductions over a workgroup: ``gpu.all_reduce`` in forms that are right on GPUs.
+"""Expansion of ``gpu.all_reduce``, the reduction over a workgroup, to forms that are right on GPUs.
 
-Upstream's lowering counts subgroups of 32 lanes everywhere and ends in a shuffle among as many lanes as
-there are subgroups. AMD's lowering of that shuffle takes powers of two only, so that sums over three
-subgroups were wrong; and a fast subgroup that comes to the operation again, in a loop, may overwrite
-the result before a slow one has read it, since nothing waits between.
+Upstream's lowering assumes subgroups of 32 lanes and ends in a shuffle among as many lanes as there are
+subgroups. AMD's lowering of that shuffle takes powers of two only, so that sums over three subgroups were
+wrong. In a loop, a fast subgroup that reaches the operation again may overwrite the result before a slow one
+has read it, since there is no barrier between.
 """
 
 from __future__ import annotations
@@ -12,24 +12,28 @@ from itertools import pairwise
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import kernel_module
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.engine.legalize.subgroup_reduce import Tree, combine_op, workgroup_position, workgroup_size
+from gpubuild.engine.legalize.subgroup_reduce import (
+    combine_op,
+    reduce_to_first_lane,
+    workgroup_position,
+    workgroup_size,
+)
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
 
 _WORD_BITS = 32
 _MOST_WORK_ITEMS = 1024
 _WORKGROUP = "#gpu.address_space<workgroup>"
-_EQUAL = 0  # arith.cmpi predicate
 _ONCE = frozenset({"scf.if", "scf.index_switch", "scf.execute_region", "memref.alloca_scope"})
 
 
 def _widen(op: ir.Operation, _: Lowering) -> None:
-    """Reduce narrow values as 32-bit ones, those between as 64-bit ones: upstream exchanges no others.
+    """Reduce values of other widths as 32-bit or 64-bit ones, the only ones that upstream shuffles.
 
-    All work-items come to the operation, which upstream wants to be said; others were refused.
+    All work-items reach the operation, or it was refused; upstream needs the attribute for this.
     """
     op.attributes["uniform"] = ir.UnitAttr.get()
     kind = op.operands[0].type
@@ -43,7 +47,7 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
     widen = "arith.extf" if is_float else "arith.extsi" if "si>" in name else "arith.extui"
     narrow = "arith.truncf" if is_float else "arith.trunci"
     emit = Emitter(op)
-    value = emit.op(widen, [op.operands[0]], [wide]).results[0]
+    value = emit.value(widen, [op.operands[0]], wide)
     attributes = {key: op.attributes[key] for key in op.attributes}
     reduced = emit.op("gpu.all_reduce", [value], [wide], attributes, regions=1)
     if op.regions[0].blocks:
@@ -56,19 +60,19 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
             argument.set_type(wide)
         end = block.operations[len(block.operations) - 1].operation
         closing = Emitter(end)
-        closing.op("gpu.yield", [closing.op(widen, [end.operands[0]], [wide]).results[0]], [])
+        closing.op("gpu.yield", [closing.value(widen, [end.operands[0]], wide)], [])
         end.erase()
-    emit.replace(emit.op(narrow, [reduced.results[0]], [kind]).results[0])
+    emit.replace(emit.value(narrow, [reduced.results[0]], kind))
 
 
 def _separate(op: ir.Operation, _: Lowering) -> None:
-    """Let all wait behind ``op`` where a launch may come to it again."""
+    """Add a barrier after ``op`` where a launch may reach it again."""
     if not _runs_once(op):
         Emitter(_next(op)).op("gpu.barrier", [], [])
 
 
 def _runs_once(op: ir.Operation) -> bool:
-    """Whether a launch comes to ``op`` at most once: a kernel's own code, in no loop."""
+    """Return whether a launch reaches ``op`` at most once: code of a kernel itself, in no loop."""
     around, block = op.parent.operation, op.block
     while around.name in _ONCE:
         if len(list(block.region.blocks)) > 1:
@@ -85,30 +89,28 @@ def _next(op: ir.Operation) -> ir.Operation:
 
 
 def _expand(op: ir.Operation, state: Legalization) -> None:
-    """A tree in each subgroup, and then every work-item goes through what the subgroups have come to.
+    """Reduce each subgroup by a tree; then every work-item combines the results of the subgroups.
 
-    These are at most 16 or 32 numbers, which all read at the same time: no slower than a second tree, and
-    right for workgroups that do not fill their last subgroup.
+    These are at most 16 or 32 numbers, which all work-items read at the same time. That is no slower than a
+    second tree, and right for workgroups that do not fill their last subgroup.
     """
     emit = Emitter(op)
     subgroup_size = state.capabilities.subgroup_size
     value = op.operands[0]
-    i1, index = ir.IntegerType.get_signless(1), ir.IndexType.get()
 
     def combine(at: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
         if "op" in op.attributes:
             return at.binary(combine_op(last_word(op.attributes["op"]), left.type), left, right)
         return _inline(at, op.regions[0].blocks[0], left, right)
 
-    partial = Tree(emit, subgroup_size, combine).to_first_lane(value)
+    partial = reduce_to_first_lane(emit, value, subgroup_size, combine)
     name, memory = _memory(op, value.type, _MOST_WORK_ITEMS // subgroup_size)
     symbol = {"name": ir.FlatSymbolRefAttr.get(name)}
-    buffer = emit.op("memref.get_global", [], [memory], symbol).results[0]
+    buffer = emit.value("memref.get_global", [], memory, symbol)
     size = emit.constant(subgroup_size)
     position = workgroup_position(emit)
-    predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _EQUAL)}
     zero = emit.constant(0, ir.IntegerType.get_signless(_WORD_BITS))
-    first = emit.op("arith.cmpi", [lane_number(emit), zero], [i1], predicate).results[0]
+    first = emit.compare(Compare.EQ, lane_number(emit), zero)
     subgroup = emit.binary("arith.divui", position, size)
     branch = emit.op("scf.if", [first], [], regions=2)
     inside = emit.inside(branch.regions[0].blocks.append())
@@ -117,17 +119,16 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     emit.op("gpu.barrier", [], [])
     rounded = emit.binary("arith.addi", workgroup_size(emit), emit.constant(subgroup_size - 1))
     count = emit.binary("arith.divui", rounded, size)
-    start = emit.op("memref.load", [buffer, emit.constant(0)], [value.type]).results[0]
-    loop = emit.op("scf.for", [emit.constant(1), count, emit.constant(1), start], [value.type], regions=1)
-    body = loop.regions[0].blocks.append(index, value.type)
-    turn = emit.inside(body)
-    next_one = turn.op("memref.load", [buffer, body.arguments[0]], [value.type]).results[0]
-    turn.op("scf.yield", [combine(turn, body.arguments[1], next_one)], [])
-    emit.replace(loop.results[0])
+    start = emit.value("memref.load", [buffer, emit.constant(0)], value.type)
+
+    def add_subgroup(at: Emitter, index: ir.Value, total: list[ir.Value]) -> list[ir.Value]:
+        return [combine(at, total[0], at.value("memref.load", [buffer, index], value.type))]
+
+    emit.replace(emit.loop(count, [start], add_subgroup, lower=emit.constant(1))[0])
 
 
 def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Type]:
-    """Name and type of workgroup memory of ``count`` elements, in the gpu.module around ``op``."""
+    """Add workgroup memory of ``count`` elements to the gpu.module; return its name and type."""
     body = kernel_module(op).regions[0].blocks[0]
     names = {o.operation.attributes["sym_name"].value for o in body if "sym_name" in o.operation.attributes}
     name = next(n for number in range(len(names) + 1) if (n := f"all_reduce_{number}") not in names)
@@ -146,7 +147,7 @@ def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Typ
 
 
 def _inline(emit: Emitter, block: ir.Block, left: ir.Value, right: ir.Value) -> ir.Value:
-    """What the region of an all_reduce makes of two values."""
+    """Copy the region of an all_reduce for two values, and return its result."""
     values = [(block.arguments[0], left), (block.arguments[1], right)]
 
     def current(value: ir.Value) -> ir.Value:

@@ -1,103 +1,98 @@
-"""Expansions of arith-like ops that no device has a library function or an instruction for.
+"""Expansions of operations of arith, math, complex and vector that upstream lowers for no target.
 
-Complex bits: ``complex.bitcast``, which upstream lowers for no target.
-
-The real part is the lower half, as it is in memory on all targets.
-
-Patterns: upstream's own rewrites that no pass of mlir-opt runs inside a gpu.module.
+Each becomes operations that every target has; patterns of vector that no pass of mlir-opt runs inside a
+gpu.module; and the flags of fast mathematics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting
-from gpubuild.engine.ir.query import element_type, operations, scalar_bits
+from gpubuild.engine.ir.query import element_type, matching, operations, scalar_bits, shaped_like
+from gpubuild.engine.legalize.state import Legalization
 
-_EQ, _SLT, _ULT = 0, 2, 6  # arith.cmpi predicates
+_FLAGS = re.compile(r"#arith\.fastmath<(.*)>")
+_FINITE_ONLY = ("nnan", "ninf")
+_APPROXIMATE = ("afn", "arcp", "contract")
+_FAST_BUT_EXACT = ("reassoc", "nnan", "ninf", "nsz", "arcp", "contract")
+_ROOTS = ("math.sqrt", "math.rsqrt")
 _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}  # mantissa, exponent
 _F32_DIGITS, _WORD_BITS = 24, 64
-# Ten bits below its first one, a number has more digits than bf16 takes. f32 holds 24 from each of these on.
+# Ten bits below its first one, a number has more digits than bf16 has. From each of these bits, f32 holds 24.
 _STICKY_BITS, _ABOVE_STICKY = (14, 28, 42), 10
 
 
 def _expand_clamp(op: ir.Operation, _: Lowering) -> None:
-    """``math.clampf``: the larger of value and minimum, then the smaller of that and the maximum."""
+    """Expand ``math.clampf``: the larger of value and minimum, then the smaller of that and the maximum."""
     emit = Emitter(op)
     value, low, high = op.operands
     emit.replace(emit.binary("arith.minimumf", emit.binary("arith.maximumf", value, low), high))
 
 
 def _expand_is_normal(op: ir.Operation, _: Lowering) -> None:
-    """``math.isnormal``: the exponent is neither the one of subnormals nor that of infinity."""
+    """Expand ``math.isnormal``: the exponent is neither that of subnormals nor that of infinity."""
     emit = Emitter(op)
-    kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(element_type(kind))]
-    integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
-    bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
-    step = 1 << mantissa
-    largest = ((1 << exponent) - 1) << mantissa
-    bits = emit.binary("arith.andi", bits, splat(emit, largest, integer))
-    above = emit.binary("arith.subi", bits, splat(emit, step, integer))
-    emit.replace(compare(emit, _ULT, above, splat(emit, largest - step, integer)))
+    bits, integer, step, infinity = _float_bits(emit, op.operands[0])
+    bits = emit.binary("arith.andi", bits, emit.constant(infinity, integer))
+    above = emit.binary("arith.subi", bits, emit.constant(step, integer))
+    emit.replace(emit.compare(Compare.ULT, above, emit.constant(infinity - step, integer)))
 
 
 def _expand_is_infinite(op: ir.Operation, _: Lowering) -> None:
-    """``math.isinf``: all bits of the exponent, and none of the mantissa."""
+    """Expand ``math.isinf``: all bits of the exponent, and none of the mantissa."""
     emit = Emitter(op)
-    kind = op.operands[0].type
-    mantissa, exponent = _EXPONENT_BITS[str(element_type(kind))]
-    integer = like(kind, ir.IntegerType.get_signless(mantissa + exponent + 1))
-    bits = emit.op("arith.bitcast", [op.operands[0]], [integer]).results[0]
-    bits = emit.binary("arith.andi", bits, splat(emit, (1 << (mantissa + exponent)) - 1, integer))
-    emit.replace(compare(emit, _EQ, bits, splat(emit, ((1 << exponent) - 1) << mantissa, integer)))
+    bits, integer, step, infinity = _float_bits(emit, op.operands[0])
+    bits = emit.binary("arith.andi", bits, emit.constant(infinity | (step - 1), integer))
+    emit.replace(emit.compare(Compare.EQ, bits, emit.constant(infinity, integer)))
+
+
+def _float_bits(emit: Emitter, value: ir.Value) -> tuple[ir.Value, ir.Type, int, int]:
+    """Return the bits of ``value``, their type, the lowest bit of the exponent, and infinity."""
+    mantissa, exponent = _EXPONENT_BITS[str(element_type(value.type))]
+    integer = shaped_like(value.type, ir.IntegerType.get_signless(mantissa + exponent + 1))
+    bits = emit.value("arith.bitcast", [value], integer)
+    return bits, integer, 1 << mantissa, ((1 << exponent) - 1) << mantissa
 
 
 def _expand_sincos(op: ir.Operation, _: Lowering) -> None:
-    """``math.sincos`` as sine and cosine."""
+    """Expand ``math.sincos`` to sine and cosine."""
     emit = Emitter(op)
     flags = {"fastmath": op.attributes["fastmath"]} if "fastmath" in op.attributes else {}
     for name, result in zip(("math.sin", "math.cos"), op.results, strict=True):
-        result.replace_all_uses_with(emit.op(name, [op.operands[0]], [result.type], flags).results[0])
+        result.replace_all_uses_with(emit.value(name, [op.operands[0]], result.type, flags))
     op.erase()
 
 
 def _expand_integer_power(op: ir.Operation, _: Lowering) -> None:
-    """``math.ipowi`` by squaring. Negative exponents give 1 / x^n rounded to zero."""
+    """Expand ``math.ipowi`` to squares. Negative exponents give 1 / x^n rounded to zero."""
     emit = Emitter(op)
     base, exponent = op.operands
     kind = base.type
-    one, zero = splat(emit, 1, kind), splat(emit, 0, kind)
+    one, zero = emit.constant(1, kind), emit.constant(0, kind)
     bits = ir.IntegerType(element_type(kind)).width
-    result = _loop(
-        emit,
-        emit.constant(bits),
-        [one, base, exponent],
-        lambda at, carried: _square_step(at, carried, zero, one),
-    )[0]
-    odd = compare(emit, _EQ, emit.binary("arith.andi", exponent, one), one)
-    minus = splat(emit, -1, kind)
-    of_minus = emit.op("arith.select", [odd, minus, one], [kind]).results[0]
-    inverse = emit.op("arith.select", [compare(emit, _EQ, base, minus), of_minus, zero], [kind]).results[0]
-    inverse = emit.op("arith.select", [compare(emit, _EQ, base, one), one, inverse], [kind]).results[0]
-    negative = compare(emit, _SLT, exponent, zero)
-    emit.replace(emit.op("arith.select", [negative, inverse, result], [kind]).results[0])
 
+    def square(at: Emitter, _: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        result, factor, rest = carried
+        none = at.compare(Compare.EQ, at.binary("arith.andi", rest, one), zero)
+        result = at.select(none, result, at.binary("arith.muli", result, factor))
+        return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
 
-def _square_step(at: Emitter, carried: list[ir.Value], zero: ir.Value, one: ir.Value) -> list[ir.Value]:
-    result, factor, rest = carried
-    kind = result.type
-    none = compare(at, _EQ, at.binary("arith.andi", rest, one), zero)
-    more = at.binary("arith.muli", result, factor)
-    result = at.op("arith.select", [none, result, more], [kind]).results[0]
-    return [result, at.binary("arith.muli", factor, factor), at.binary("arith.shrui", rest, one)]
+    result = emit.loop(emit.constant(bits), [one, base, exponent], square)[0]
+    odd = emit.compare(Compare.EQ, emit.binary("arith.andi", exponent, one), one)
+    minus = emit.constant(-1, kind)
+    of_minus = emit.select(odd, minus, one)
+    inverse = emit.select(emit.compare(Compare.EQ, base, minus), of_minus, zero)
+    inverse = emit.select(emit.compare(Compare.EQ, base, one), one, inverse)
+    negative = emit.compare(Compare.SLT, exponent, zero)
+    emit.replace(emit.select(negative, inverse, result))
 
 
 def _widen_factors(op: ir.Operation, _: Lowering) -> None:
-    """``vector.contract`` whose sums are wider than its factors: the dialect has those extended first."""
+    """Extend the factors of a ``vector.contract`` whose sums are wider, as the dialect defines it."""
     kind = element_type(op.results[0].type)
     factors = [op.operands[0], op.operands[1]]
     narrow = [number for number, value in enumerate(factors) if element_type(value.type) != kind]
@@ -107,53 +102,14 @@ def _widen_factors(op: ir.Operation, _: Lowering) -> None:
     extend = "arith.extf" if isinstance(kind, ir.FloatType) else "arith.extsi"
     for number in narrow:
         value = factors[number]
-        op.operands[number] = emit.op(extend, [value], [like(value.type, kind)]).results[0]
-
-
-def _loop(
-    emit: Emitter,
-    count: ir.Value,
-    start: list[ir.Value],
-    step: Callable[[Emitter, list[ir.Value]], list[ir.Value]],
-) -> list[ir.Value]:
-    """An ``scf.for`` of ``count`` turns that carries values."""
-    kinds = [v.type for v in start]
-    loop = emit.op("scf.for", [emit.constant(0), count, emit.constant(1), *start], kinds, regions=1)
-    body = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
-    inside = emit.inside(body)
-    inside.op("scf.yield", step(inside, list(body.arguments)[1:]), [])
-    return list(loop.results)
-
-
-def splat(emit: Emitter, value: int, kind: ir.Type) -> ir.Value:
-    """An integer constant of ``kind``, which may be a vector."""
-    if not isinstance(kind, ir.VectorType):
-        return emit.constant(value, kind)
-    element = ir.IntegerAttr.get(ir.VectorType(kind).element_type, value)
-    attribute = ir.DenseElementsAttr.get_splat(kind, element)
-    return emit.op("arith.constant", [], [kind], {"value": attribute}).results[0]
-
-
-def compare(emit: Emitter, predicate: int, left: ir.Value, right: ir.Value) -> ir.Value:
-    """``arith.cmpi`` of values or vectors, by the number of its predicate."""
-    attribute = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), predicate)
-    kind = like(left.type, ir.IntegerType.get_signless(1))
-    return emit.op("arith.cmpi", [left, right], [kind], {"predicate": attribute}).results[0]
-
-
-def like(kind: ir.Type, element: ir.Type) -> ir.Type:
-    """``element``, as a vector when ``kind`` is one."""
-    if not isinstance(kind, ir.VectorType):
-        return element
-    vector = ir.VectorType(kind)
-    return ir.VectorType.get(vector.shape, element)
+        op.operands[number] = emit.value(extend, [value], shaped_like(value.type, kind))
 
 
 def _round_integer_once(op: ir.Operation, _: Lowering) -> None:
-    """``arith.sitofp`` and ``arith.uitofp`` to bf16, which back ends round to f32 first, and then again.
+    """Convert integers to bf16 with one rounding: back ends round to f32 first, and then again.
 
-    Integers that f32 does not hold lose low bits for one that says whether there were any, which is as good
-    for so short a result. (What goes by way of f64 upstream's patterns turn back.) Wider than 64 bits stay.
+    In integers that f32 does not hold, one sticky bit replaces the low bits, which is enough for so short a
+    result. (Upstream's patterns undo a conversion through f64.) Integers of more than 64 bits stay.
     """
     value, result = op.operands[0], op.results[0]
     bits = ir.IntegerType(element_type(value.type)).width
@@ -168,31 +124,31 @@ def _round_integer_once(op: ir.Operation, _: Lowering) -> None:
 
 
 def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: bool) -> ir.Value:
-    """``value``; large ones with a one at ``sticky`` for any ones below."""
+    """Return ``value``, where a large one has bit ``sticky`` set for any ones below it."""
     kind = value.type
-    low = emit.binary("arith.andi", value, splat(emit, (1 << sticky) - 1, kind))
+    low = emit.binary("arith.andi", value, emit.constant((1 << sticky) - 1, kind))
     high = emit.binary("arith.xori", value, low)
-    marked = emit.binary("arith.ori", high, splat(emit, 1 << sticky, kind))
-    exact = compare(emit, _EQ, low, splat(emit, 0, kind))
-    short = emit.op("arith.select", [exact, high, marked], [kind]).results[0]
+    marked = emit.binary("arith.ori", high, emit.constant(1 << sticky, kind))
+    exact = emit.compare(Compare.EQ, low, emit.constant(0, kind))
+    short = emit.select(exact, high, marked)
     magnitude, limit = value, 1 << (sticky + _ABOVE_STICKY)
     if signed:
-        magnitude, limit = emit.binary("arith.addi", value, splat(emit, limit, kind)), 2 * limit
+        magnitude, limit = emit.binary("arith.addi", value, emit.constant(limit, kind)), 2 * limit
     bits = ir.IntegerType(element_type(kind)).width
-    limit -= 1 << bits if limit >> (bits - 1) else 0  # as a number with a sign
-    small = compare(emit, _ULT, magnitude, splat(emit, limit, kind))
-    return emit.op("arith.select", [small, value, short], [kind]).results[0]
+    limit -= 1 << bits if limit >> (bits - 1) else 0  # as a signed number
+    small = emit.compare(Compare.ULT, magnitude, emit.constant(limit, kind))
+    return emit.select(small, value, short)
 
 
 def _expand_bitcast(op: ir.Operation, _: Lowering) -> None:
-    """By way of an integer of the width of both types."""
+    """Expand ``complex.bitcast`` through an integer. The real part is the lower half, as in memory."""
     emit = Emitter(op)
     value, wanted = op.operands[0], op.results[0].type
     bits = _bits_of_complex(emit, value) if isinstance(value.type, ir.ComplexType) else _as(emit, value)
     if isinstance(wanted, ir.ComplexType):
         emit.replace(_complex_of_bits(emit, bits, ir.ComplexType(wanted)))
     else:
-        emit.replace(bits if bits.type == wanted else emit.op("arith.bitcast", [bits], [wanted]).results[0])
+        emit.replace(bits if bits.type == wanted else emit.value("arith.bitcast", [bits], wanted))
 
 
 def _bits_of_complex(emit: Emitter, value: ir.Value) -> ir.Value:
@@ -201,8 +157,8 @@ def _bits_of_complex(emit: Emitter, value: ir.Value) -> ir.Value:
     whole = ir.IntegerType.get_signless(2 * half)
     parts = []
     for name in ("complex.re", "complex.im"):
-        part = _as(emit, emit.op(name, [value], [element]).results[0])
-        parts.append(emit.op("arith.extui", [part], [whole]).results[0])
+        part = _as(emit, emit.value(name, [value], element))
+        parts.append(emit.value("arith.extui", [part], whole))
     upper = emit.binary("arith.shli", parts[1], emit.constant(half, whole))
     return emit.binary("arith.ori", parts[0], upper)
 
@@ -212,17 +168,36 @@ def _complex_of_bits(emit: Emitter, bits: ir.Value, wanted: ir.ComplexType) -> i
     upper = emit.binary("arith.shrui", bits, emit.constant(half.width, bits.type))
     parts = []
     for value in (bits, upper):
-        part = emit.op("arith.trunci", [value], [half]).results[0]
-        parts.append(emit.op("arith.bitcast", [part], [wanted.element_type]).results[0])
-    return emit.op("complex.create", parts, [wanted]).results[0]
+        part = emit.value("arith.trunci", [value], half)
+        parts.append(emit.value("arith.bitcast", [part], wanted.element_type))
+    return emit.value("complex.create", parts, wanted)
 
 
 def _as(emit: Emitter, value: ir.Value) -> ir.Value:
-    """``value`` as an integer of its width."""
+    """Return ``value`` as an integer of its width."""
     integer = ir.IntegerType.get_signless(scalar_bits(value.type))
-    return value if value.type == integer else emit.op("arith.bitcast", [value], [integer]).results[0]
+    return value if value.type == integer else emit.value("arith.bitcast", [value], integer)
 
 
+def _set_flags(module: ir.Module, state: Legalization) -> None:
+    """Set the target's flags on every operation that can have some."""
+    for op in matching(module.operation, lambda op: "fastmath" in op.attributes):
+        given = _FLAGS.fullmatch(str(op.attributes["fastmath"]))
+        words = given[1].split(",") if given and given[1] != "none" else []
+        flags = ["fast"] if state.fast_math else [*words, *_FINITE_ONLY * state.finite_only]
+        if op.name in _ROOTS and state.fast_math and state.exact_roots:
+            flags = [*_FAST_BUT_EXACT]
+        elif op.name in _ROOTS and not state.exact_roots:
+            flags += _APPROXIMATE
+        flags = list(dict.fromkeys(flags)) or ["none"]
+        op.attributes["fastmath"] = ir.Attribute.parse(f"#arith.fastmath<{','.join(flags)}>")
+
+
+SET_FAST_MATH = Pass(
+    name="set-fast-math-flags",
+    run=_set_flags,
+    when=lambda state: state.fast_math or state.finite_only or not state.exact_roots,
+)
 EXPAND_MATH = rewriting(
     "expand-math",
     {
@@ -231,7 +206,7 @@ EXPAND_MATH = rewriting(
         "math.ipowi": _expand_integer_power,
     },
 )
-# For targets whose conversion leaves them to others.
+# For AMD GPUs; the conversions of other targets have them.
 EXPAND_IS_INFINITE = rewriting("expand-isinf", {"math.isinf": _expand_is_infinite})
 EXPAND_SINCOS = rewriting("expand-sincos", {"math.sincos": _expand_sincos})
 ROUND_INTEGERS_ONCE = rewriting(
@@ -241,7 +216,7 @@ EXPAND_COMPLEX_BITCAST = rewriting("expand-complex-bitcast", {"complex.bitcast":
 WIDEN_CONTRACT_FACTORS = rewriting("widen-contract-factors", {"vector.contract": _widen_factors})
 
 
-# Ops that need them → patterns of the transform dialect.
+# Operation → the patterns of the transform dialect that lower it.
 _PATTERNS = {
     "vector.mask": "lower_masked_transfers",
     "vector.multi_reduction": 'lower_multi_reduction lowering_strategy = "innerreduction"',
@@ -250,7 +225,7 @@ _PATTERNS = {
 
 
 def _apply_patterns(module: ir.Module, _: Lowering) -> None:
-    """Lower what only patterns lower. Nothing is loaded when there is no such op."""
+    """Lower operations that only patterns lower. Nothing is loaded where the module has none."""
     if not contains(module.operation, _PATTERNS):
         return
     found = dict.fromkeys(op.name for op in operations(module.operation, _PATTERNS))

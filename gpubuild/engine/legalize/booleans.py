@@ -1,8 +1,8 @@
-"""Bool memory: memrefs of i1, whose elements are bytes.
+"""Memory of i1, whose elements are bytes.
 
-Upstream's conversion ends the process over a load of one, and makes a vector of them one of bits, which
-in memory they are not. So all accesses are to bytes; the memory itself stays as it is, seen through a
-cast that is gone once both types are lowered.
+Upstream's conversion ends the process over a load of one element, and loads a vector of them as bits, which
+they are not in memory. So all accesses become accesses to bytes. The memory keeps its type; a cast, which
+disappears when both types are lowered, shows it as bytes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
-from gpubuild.engine.ir.query import first
-from gpubuild.engine.legalize.arith_expansions import like
+from gpubuild.engine.ir.query import first, shaped_like
 
-# Where in an access the memory is, and the value that is stored, or stands for what is not loaded.
+# The operand that is the memory, and the one that is stored, or that replaces masked elements of a load.
 _LOADS = {
     "affine.load": (0, None),
     "affine.vector_load": (0, None),
@@ -35,13 +34,13 @@ _STORES = {
     "vector.store": (1, 0),
     "vector.transfer_write": (1, 0),
 }
-_TRANSFER = "vector.transfer_read"  # the padding stands in front of the mask, if there is one
+_TRANSFER = "vector.transfer_read"  # the padding precedes the mask, if there is one
 _LOOPS = "convert-linalg-to-loops"
 
 
 def _access_bytes(op: ir.Operation, _: Lowering) -> None:
-    """Make ``op``, a load or store, one of bytes if its memory is of i1."""
-    memory_at, value_at = _places(op)
+    """Make a load or store access bytes if its memory is of i1."""
+    memory_at, value_at = _memory_and_value(op)
     memory = op.operands[memory_at]
     if not isinstance(memory.type, ir.MemRefType) or not _is_bool(ir.MemRefType(memory.type).element_type):
         return
@@ -51,17 +50,17 @@ def _access_bytes(op: ir.Operation, _: Lowering) -> None:
     operands[memory_at] = bytes_of(emit, memory)
     if value_at is not None:
         value = operands[value_at]
-        operands[value_at] = emit.op("arith.extui", [value], [like(value.type, byte)]).results[0]
-    kinds = [like(result.type, byte) for result in op.results]
+        operands[value_at] = emit.value("arith.extui", [value], shaped_like(value.type, byte))
+    kinds = [shaped_like(result.type, byte) for result in op.results]
     access = emit.op(op.name, operands, kinds, {name: op.attributes[name] for name in op.attributes})
     if kinds:
-        emit.replace(emit.op("arith.trunci", [access.results[0]], [op.results[0].type]).results[0])
+        emit.replace(emit.value("arith.trunci", [access.results[0]], op.results[0].type))
     else:
         op.erase()
 
 
 def bytes_of(emit: Emitter, memory: ir.Value) -> ir.Value:
-    """``memory``, as one of bytes if it is of i1."""
+    """Return ``memory``, as memory of bytes if it is of i1."""
     shaped = ir.MemRefType(memory.type)
     if not _is_bool(shaped.element_type):
         return memory
@@ -70,7 +69,7 @@ def bytes_of(emit: Emitter, memory: ir.Value) -> ir.Value:
 
 
 def lower_structured(parts: str) -> Pass[Lowering]:
-    """Return the pass that makes loops of linalg's operations on i1, for their accesses to be found.
+    """Return the pass that lowers linalg's operations on i1 to loops, whose accesses are visible.
 
     ``parts`` are the operations in the module to look into: ``gpu.module`` or ``func.func``.
     """
@@ -88,7 +87,7 @@ def _is_structured(op: ir.Operation) -> bool:
     )
 
 
-def _places(op: ir.Operation) -> tuple[int, int | None]:
+def _memory_and_value(op: ir.Operation) -> tuple[int, int | None]:
     if op.name == _TRANSFER:
         return 0, 1 + ir.MemRefType(op.operands[0].type).rank if _reads_memory(op) else None
     return {**_LOADS, **_STORES}[op.name]

@@ -1,16 +1,12 @@
-"""Matrices: ``gpu.subgroup_mma_*`` for targets without matrix units, as vector code of each lane.
+"""``gpu.subgroup_mma_*`` for targets without matrix units, as vector code of each lane.
 
-Every value of type ``!gpu.mma_matrix`` becomes a vector, the fragment of matrix_fragments that its
-lane holds, so that loops, branches and calls carry it like any other. What a lane does on its
-fragments needs no other lane; only accesses to memory must keep their order (engine.legalize.matrices).
-The same code serves CPUs, NVIDIA chips before sm_70 and AMD chips; only how lanes wait differs.
-
-Matrix order: where the lanes of a subgroup must wait for each other around matrix accesses.
-
-On a GPU a whole subgroup loads or stores a matrix at once. Here each lane has its own part, and comes
-to it in its own time: a lane that stores must not overtake one that still loads what was there.
-The points to wait at are the matrix ops themselves, which all lanes reach together; other code may
-be divergent. None is needed where a barrier lies between two accesses, nor between two loads.
+Each value of type ``!gpu.mma_matrix`` becomes a vector, the fragment of the matrix that its lane has
+(``matrix_ops``), which loops, branches and calls carry like any other. Computing on fragments needs no
+other lane. Accesses to memory must keep their order: on a GPU a subgroup loads or stores a matrix at once,
+here a lane that stores must not overtake one that still loads. The lanes wait at matrix ops, which
+all of them reach together; other code may be divergent. No wait is needed where a barrier is between two
+accesses, nor between two loads. CPUs, NVIDIA chips before sm_70 and AMD chips differ only in how lanes
+wait.
 """
 
 from __future__ import annotations
@@ -20,11 +16,12 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import NO_ACCESS, enclosing
 from gpubuild.engine.legalize.matrix_ops import EXPANSIONS, FUNCTIONS, Fragment, MatrixOp, MatrixType, Tiles
 from gpubuild.engine.legalize.state import Legalization
+from gpubuild.engine.legalize.subgroup_reduce import known_size
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
 from gpubuild.engine.legalize.unsupported_ops import cannot_compile
 
@@ -48,7 +45,7 @@ _TOUCHING_AFFINE = frozenset({"affine.load", "affine.store", "affine.vector_load
 
 @dataclass(slots=True, kw_only=True)
 class Waits:
-    """The matrix ops that all lanes must have reached before any goes on to, or beyond, them."""
+    """The matrix ops that all lanes wait before, and those that they wait after."""
 
     before: set[ir.Operation] = field(default_factory=set)
     after: set[ir.Operation] = field(default_factory=set)
@@ -59,7 +56,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """Accesses since the lanes last met: matrix ops, and whether others read or wrote."""
+    """Accesses since the last wait: matrix ops, and whether other code read or wrote."""
 
     loads: frozenset[ir.Operation] = frozenset()
     stores: frozenset[ir.Operation] = frozenset()
@@ -76,12 +73,12 @@ class _Pending:
 
 
 def find_waits(function: ir.Operation) -> Waits:
-    """Where the lanes that run ``function`` must wait. Who calls a function may have touched memory."""
+    """Return where the lanes that run ``function`` must wait. Its caller may have accessed memory."""
     is_kernel = "gpu.kernel" in function.attributes
     entering = _Pending() if is_kernel else _Pending(read=True, written=True)
     waits = Waits()
     before = -1
-    while before != len(waits):  # a wait more can only take pending accesses away
+    while before != len(waits):  # another wait can only remove pending accesses
         before = len(waits)
         _Walk(waits).region(function.regions[0], entering)
     return waits
@@ -92,7 +89,7 @@ class _Walk:
         self._waits = waits
 
     def region(self, region: ir.Region, entering: _Pending) -> _Pending:
-        """What may be pending at the end."""
+        """Return the accesses that may be pending at the end."""
         if region.owner.name in _ONCE and len(region.blocks) == 1:
             return self._block(region.blocks[0], entering)
         state, before = entering, None
@@ -110,20 +107,14 @@ class _Walk:
     def _op(self, op: ir.Operation, state: _Pending) -> _Pending:
         if op.name in _BARRIERS:
             return _Pending()
-        if op.name == LOAD:
-            if state.stores or state.written:
+        if op.name in (LOAD, STORE):
+            own = frozenset({op})
+            access = _Pending(loads=own) if op.name == LOAD else _Pending(stores=own)
+            if (state.stores or state.written) if op.name == LOAD else state != _Pending():
                 self._waits.before.add(op)
             if op in self._waits.before:
                 state = _Pending()
-            state = state.join(_Pending(loads=frozenset({op})))
-            return _Pending() if op in self._waits.after else state
-        if op.name == STORE:
-            if state != _Pending():
-                self._waits.before.add(op)
-            if op in self._waits.before:
-                state = _Pending()
-            state = state.join(_Pending(stores=frozenset({op})))
-            return _Pending() if op in self._waits.after else state
+            return _Pending() if op in self._waits.after else state.join(access)
         if op.name.startswith("gpu.subgroup_mma_"):
             return state
         if len(op.regions):
@@ -145,7 +136,7 @@ def _is_free_of_memory(op: ir.Operation) -> bool:
         return True
     dialect = op.name.partition(".")[0]
     if dialect == "gpu":
-        return True  # ids, returns; exchanges move registers only
+        return True  # ids, returns, and shuffles, which move registers only
     return dialect in _NO_MEMORY_DIALECTS and op.name not in _TOUCHING_AFFINE
 
 
@@ -157,18 +148,18 @@ _WAITS_FOR = "gpubuild.for"  # read by engine.backends.cpu.fission.fission, for 
 
 
 def wait_by_name(emit: Emitter, op: ir.Operation) -> None:
-    """Let all lanes wait that can be named: the form of NVIDIA GPUs, which the CPU takes as well."""
+    """Let all lanes of a mask wait: the form of NVIDIA GPUs, which the CPU back end lowers as well."""
     attributes = {_WAITS_FOR: ir.StringAttr.get(op.name)}
     emit.op(_WAIT, [emit.constant(-1, ir.IntegerType.get_signless(32))], [], attributes)
 
 
-Wait = Callable[[Emitter, ir.Operation], None]  # makes lanes wait for each other, on behalf of an op
+Wait = Callable[[Emitter, ir.Operation], None]  # makes lanes wait for each other before the anchor, for an op
 
 
 def expand_matrices(module: ir.Module, state: Legalization, *, wait: Wait = wait_by_name) -> None:
     """Rewrite all matrix code of ``module``. ``wait`` makes the lanes of a subgroup wait for each other.
 
-    Raises ``StepError`` with a location for each op that cannot be done.
+    Raises ``StepError`` with a location for each op that is not supported.
     """
     found = _collect(module.operation)
     if not found.ops:
@@ -194,7 +185,7 @@ def expand_matrices(module: ir.Module, state: Legalization, *, wait: Wait = wait
         for op in waits.before:
             wait(Emitter(op), op)
         for op in waits.after:
-            wait(_behind(op), op)
+            wait(_after(op), op)
         _check_size(function, lanes)
     for value in found.values:
         fragment = fragments.of(value.type)
@@ -211,7 +202,7 @@ class _Found:
     ops: list[ir.Operation] = field(default_factory=list)
     values: list[ir.Value] = field(default_factory=list)  # of matrix type, other than results of ``ops``
     functions: list[ir.Operation] = field(default_factory=list)  # with ``ops`` in them
-    signatures: list[ir.Operation] = field(default_factory=list)  # that take or give matrices
+    signatures: list[ir.Operation] = field(default_factory=list)  # with matrices in their types
 
 
 def _collect(module: ir.Operation) -> _Found:
@@ -237,14 +228,14 @@ def _collect(module: ir.Operation) -> _Found:
 
 
 class _Fragments:
-    """The fragment of each matrix type; a module multiplies a type of operand to one shape only."""
+    """The fragment of each matrix type, which a module multiplies to results of one shape only."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
         self._tiles: dict[MatrixType, Tiles] = {}
 
     def learn(self, ops: list[ir.Operation]) -> list[tuple[ir.Operation, str]]:
-        """Take the tiles from the multiplications; gives back those that do not go together."""
+        """Derive tiles from the multiplications; return those that contradict each other, with a reason."""
         refused = []
         for op in ops:
             if op.name != _COMPUTE:
@@ -262,7 +253,7 @@ class _Fragments:
         return refused
 
     def of(self, kind: ir.Type) -> Fragment | None:
-        """What a lane holds of a matrix of type ``kind``; ``None`` for other types."""
+        """Return the part of a matrix of type ``kind`` that a lane has; ``None`` for other types."""
         matrix = MatrixType.of(kind)
         if matrix is None:
             return None
@@ -293,7 +284,7 @@ def _refusal(op: ir.Operation) -> str:
 
 
 def _size_refusal(function: ir.Operation, lanes: int) -> str:
-    items = _known_items(function)
+    items = known_size(function)
     if items % lanes == 0:
         return ""
     return (
@@ -301,34 +292,21 @@ def _size_refusal(function: ir.Operation, lanes: int) -> str:
     )
 
 
-def _known_items(function: ir.Operation) -> int:
-    """Work-items in a workgroup that runs ``function``; 0 when unknown."""
-    for name in ("known_block_size", "gpu.known_block_size"):
-        if name in function.attributes:
-            items = 1
-            for extent in ir.DenseI32ArrayAttr(function.attributes[name]):
-                items *= extent
-            return items
-    return 0
-
-
 def _check_size(function: ir.Operation, lanes: int) -> None:
-    """Stop a launch with a subgroup that lacks lanes: their parts of the results would be missing."""
-    if _known_items(function):
+    """Assert that a launch fills its subgroups: parts of the results would be missing."""
+    if known_size(function):
         return
     emit = Emitter(function.regions[0].blocks[0].operations[0].operation)
     sizes = [emit.dimension("block_dim", axis) for axis in "xyz"]
     items = emit.binary("arith.muli", emit.binary("arith.muli", sizes[0], sizes[1]), sizes[2])
     left = emit.binary("arith.remui", items, emit.constant(lanes))
-    equal = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)}
-    i1 = ir.IntegerType.get_signless(1)
-    whole = emit.op("arith.cmpi", [left, emit.constant(0)], [i1], equal).results[0]
+    whole = emit.compare(Compare.EQ, left, emit.constant(0))
     message = f"matrix operations need workgroups of whole subgroups: a multiple of {lanes} work-items"
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})
 
 
-def _behind(op: ir.Operation) -> Emitter:
-    """An emitter right behind ``op``, which is no terminator."""
+def _after(op: ir.Operation) -> Emitter:
+    """Return an emitter right after ``op``, which is no terminator."""
     block = op.block
     ops = [other.operation for other in block.operations]
     return Emitter(ops[ops.index(op) + 1])

@@ -1,10 +1,8 @@
-"""Matrix code: each ``gpu.subgroup_mma_*`` op as vector code of one lane, on its fragments.
+"""Each ``gpu.subgroup_mma_*`` op as vector code of one lane, on its fragments of the matrices.
 
-Matrix tiles: which part of a ``!gpu.mma_matrix`` each work-item of a subgroup holds.
-
-The dialect leaves this open. Here the result of a multiplication is cut into equal tiles, one for each
-lane, and a lane also holds what it needs to compute its tile: the rows of A and the columns of B
-that meet in it. So no lane ever needs a value of another.
+The dialect does not define which part of a ``!gpu.mma_matrix`` a work-item has. Here the result of a
+multiplication is cut into equal tiles, one for each lane. A lane also has the rows of A and the columns of B
+that it needs to compute its tile. So no lane needs a value of another.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class MatrixType:
 
     @classmethod
     def of(cls, kind: ir.Type) -> MatrixType | None:
-        """What ``kind`` says; ``None`` when it is no matrix."""
+        """Return the matrix type that ``kind`` is; ``None`` for other types."""
         match = _TYPE.fullmatch(str(kind))
         if match is None:
             return None
@@ -40,12 +38,12 @@ class MatrixType:
 
     @property
     def scalar(self) -> ir.Type:
-        """The element type as arithmetic has it, without a sign."""
+        """The element type of arithmetic, which has no sign."""
         return ir.Type.parse(self.element.lstrip("su"))
 
     @property
     def unsigned(self) -> bool:
-        """Whether elements count from nought up."""
+        """Whether elements are unsigned integers."""
         return self.element.startswith("u")
 
 
@@ -60,7 +58,7 @@ class Tiles:
 
     @classmethod
     def cut(cls, rows: int, columns: int, lanes: int) -> Tiles:
-        """As small as they can be with one for each of at most ``lanes`` lanes; wide rather than high."""
+        """Return the smallest tiles for at most ``lanes`` lanes; wide rather than high."""
         choices = [
             (height * width, height, width)
             for height in _divisors(rows)
@@ -72,13 +70,13 @@ class Tiles:
 
     @property
     def count(self) -> int:
-        """How many lanes hold a tile of their own."""
+        """The number of lanes with a tile of their own."""
         return self.down * self.across
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """What a lane holds of a matrix: ``rows`` x ``columns`` elements, a vector of rows.
+    """The part of a matrix that a lane has: ``rows`` x ``columns`` elements, a vector of rows.
 
     It begins at row ``rows * tile row`` unless ``all_rows``, and likewise for columns.
     """
@@ -92,7 +90,7 @@ class Fragment:
 
     @classmethod
     def of(cls, matrix: MatrixType, tiles: Tiles) -> Fragment:
-        """The part of ``matrix`` that a lane needs for its tile of the result."""
+        """Return the part of ``matrix`` that a lane needs for its tile of the result."""
         all_rows, all_columns = matrix.role == "B", matrix.role == "A"
         return cls(
             tiles=tiles,
@@ -105,7 +103,7 @@ class Fragment:
 
     @property
     def vector(self) -> ir.VectorType:
-        """The type of the value that a lane has in place of the matrix."""
+        """The type of the value that replaces the matrix in a lane."""
         return ir.VectorType.get([self.rows, self.columns], self.matrix.scalar)
 
 
@@ -136,41 +134,40 @@ class MatrixOp:
 
 
 def load(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_load_matrix``."""
+    """Expand ``gpu.subgroup_mma_load_matrix``."""
     op, fragment = work.op, work.results[0]
     emit = Emitter(op)
-    place = _Place.of(op, fragment, op.operands[0], list(op.operands)[1:], emit)
-    row = ir.VectorType.get([place.width], fragment.matrix.scalar)
-    whole = _zero(emit, ir.VectorType.get([place.height, place.width], fragment.matrix.scalar))
-    for number in range(place.height):
-        value = emit.op("vector.load", [place.memory, place.row(number, emit)], [row]).results[0]
-        whole = _insert(emit, value, whole, [number])
-    emit.replace(_transpose(emit, whole) if place.transposed else whole)
+    where = _Location.of(op, fragment, op.operands[0], list(op.operands)[1:], emit)
+    row = ir.VectorType.get([where.width], fragment.matrix.scalar)
+    whole = emit.constant(0, ir.VectorType.get([where.height, where.width], fragment.matrix.scalar))
+    for number in range(where.height):
+        value = emit.value("vector.load", [where.memory, where.row(number, emit)], row)
+        whole = emit.insert(value, whole, [number])
+    emit.replace(_transpose(emit, whole) if where.transposed else whole)
 
 
 def store(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_store_matrix``: lanes beyond the last tile hold copies, and store nothing."""
+    """Expand ``gpu.subgroup_mma_store_matrix``: lanes beyond the last tile have copies and do not store."""
     op, fragment = work.op, work.operands[0]
     emit = Emitter(op)
     value, memory, *indices = list(op.operands)
     if fragment.tiles.count < work.lanes:
-        lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        lane = emit.value("gpu.lane_id", [], ir.IndexType.get())
         branch = emit.op("scf.if", [below(emit, lane, emit.constant(fragment.tiles.count))], [], regions=2)
         block = branch.regions[0].blocks.append()
         ir.Operation.create("scf.yield", loc=op.location, ip=ir.InsertionPoint(block))
         emit = Emitter(block.operations[0].operation)
-    place = _Place.of(op, fragment, memory, indices, emit)
-    if place.transposed:
+    where = _Location.of(op, fragment, memory, indices, emit)
+    if where.transposed:
         value = _transpose(emit, value)
-    row = ir.VectorType.get([place.width], fragment.matrix.scalar)
-    for number in range(place.height):
-        part = _extract(emit, value, [number], row)
-        emit.op("vector.store", [part, place.memory, place.row(number, emit)], [])
+    for number in range(where.height):
+        part = emit.extract(value, [number])
+        emit.op("vector.store", [part, where.memory, where.row(number, emit)], [])
     op.erase()
 
 
 def compute(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_compute``: products are exact, or rounded as sums are, in no given order."""
+    """Expand ``gpu.subgroup_mma_compute``: products are exact or rounded as sums are, in no given order."""
     op = work.op
     emit = Emitter(op)
     left, right, first = work.operands
@@ -180,61 +177,59 @@ def compute(work: MatrixOp) -> None:
     b = _widen(emit, op.operands[1], right, wide)
     c = _widen(emit, op.operands[2], first, wide)
     row = ir.VectorType.get([first.columns], wide)
-    b_rows = [_extract(emit, b, [k], row) for k in range(right.rows)]
+    b_rows = [emit.extract(b, [k]) for k in range(right.rows)]
     attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if is_float else {}
     multiply, add = ("arith.mulf", "arith.addf") if is_float else ("arith.muli", "arith.addi")
     whole = c
     for number in range(first.rows):
-        total = _extract(emit, c, [number], row)
+        total = emit.extract(c, [number])
         for k, b_row in enumerate(b_rows):
-            factor = _splat(emit, _extract(emit, a, [number, k], wide), row)
-            product = emit.op(multiply, [factor, b_row], [row], attributes).results[0]
-            total = emit.op(add, [total, product], [row], attributes).results[0]
-        whole = _insert(emit, total, whole, [number])
+            factor = _splat(emit, emit.extract(a, [number, k]), row)
+            product = emit.value(multiply, [factor, b_row], row, attributes)
+            total = emit.value(add, [total, product], row, attributes)
+        whole = emit.insert(total, whole, [number])
     if wide != first.matrix.scalar:
-        whole = emit.op("arith.truncf", [whole], [first.vector]).results[0]
+        whole = emit.value("arith.truncf", [whole], first.vector)
     emit.replace(whole)
 
 
 def constant(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_constant_matrix``."""
+    """Expand ``gpu.subgroup_mma_constant_matrix``."""
     emit = Emitter(work.op)
     emit.replace(_splat(emit, work.op.operands[0], work.results[0].vector))
 
 
 def elementwise(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_elementwise``, for each of FUNCTIONS."""
+    """Expand ``gpu.subgroup_mma_elementwise``, for each of FUNCTIONS."""
     op = work.op
     name = last_word(op.attributes["opType"])
     emit = Emitter(op)
     values, kind = list(op.operands), work.results[0].vector
     if name == "negates":
-        values, name = [_zero(emit, kind), values[0]], "subi"
+        values, name = [emit.constant(0, kind), values[0]], "subi"
     if name == "extf":
         same = values[0].type == kind
-        emit.replace(values[0] if same else emit.op("arith.extf", values, [kind]).results[0])
+        emit.replace(values[0] if same else emit.value("arith.extf", values, kind))
         return
-    emit.replace(emit.op({**_FLOATS, **_INTEGERS}[name], values, [kind]).results[0])
+    emit.replace(emit.value({**_FLOATS, **_INTEGERS}[name], values, kind))
 
 
 def extract(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_extract_thread_local``: elements of a lane count row by row."""
+    """Expand ``gpu.subgroup_mma_extract_thread_local``: elements of a lane count row by row."""
     op, fragment = work.op, work.operands[0]
     emit = Emitter(op)
     flat = _flat(emit, op.operands[0], fragment)
-    emit.replace(
-        emit.op("vector.extract", [flat, op.operands[1]], [fragment.matrix.scalar], _dynamic()).results[0]
-    )
+    emit.replace(emit.value("vector.extract", [flat, op.operands[1]], fragment.matrix.scalar, _dynamic()))
 
 
 def insert(work: MatrixOp) -> None:
-    """``gpu.subgroup_mma_insert_thread_local``."""
+    """Expand ``gpu.subgroup_mma_insert_thread_local``."""
     op, fragment = work.op, work.results[0]
     emit = Emitter(op)
     value, matrix, index = list(op.operands)
     flat = _flat(emit, matrix, fragment)
-    changed = emit.op("vector.insert", [value, flat, index], [flat.type], _dynamic()).results[0]
-    emit.replace(emit.op("vector.shape_cast", [changed], [fragment.vector]).results[0])
+    changed = emit.value("vector.insert", [value, flat, index], flat.type, _dynamic())
+    emit.replace(emit.value("vector.shape_cast", [changed], fragment.vector))
 
 
 EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
@@ -249,8 +244,8 @@ EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A fragment in memory: ``height`` stretches of ``width`` elements, one in each row of memory."""
+class _Location:
+    """A fragment in memory: ``height`` runs of ``width`` elements, one in each row of memory."""
 
     memory: ir.Value
     first: ir.Value  # index of the first element
@@ -267,14 +262,14 @@ class _Place:
         memory: ir.Value,
         indices: Sequence[ir.Value],
         emit: Emitter,
-    ) -> _Place:
+    ) -> _Location:
         transposed = "transpose" in op.attributes
         lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
         matrix, tiles = fragment.matrix, fragment.tiles
         extents, sizes = (matrix.rows, matrix.columns), (fragment.rows, fragment.columns)
         if transposed:
             extents, sizes = extents[::-1], sizes[::-1]
-        lane: ir.Value = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
+        lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
         tile = _remainder(emit, lane, tiles.count)
         row = emit.constant(0)
         if not fragment.all_rows:
@@ -293,12 +288,12 @@ class _Place:
         )
 
     def row(self, number: int, emit: Emitter) -> ir.Value:
-        """Index of the first element of a stretch."""
+        """Return the index of the first element of a run."""
         return emit.binary("arith.addi", self.first, emit.constant(number * self.lead))
 
 
 def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
-    """``extent`` consecutive elements of ``memory`` from ``indices`` on, whatever its own rows are."""
+    """Return ``extent`` consecutive elements of ``memory`` from ``indices`` on, as a vector of memory."""
     kind = ir.MemRefType(memory.type)
     index = ir.IndexType.get()
     base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
@@ -309,17 +304,17 @@ def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: 
         at = emit.binary("arith.addi", at, step)
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(dynamic, [1])
-    return emit.op(
+    return emit.value(
         "memref.reinterpret_cast",
         [parts.results[0], at],
-        [ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)],
+        ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space),
         {
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
             "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
             "static_sizes": ir.DenseI64ArrayAttr.get([extent]),
             "static_strides": ir.DenseI64ArrayAttr.get([1]),
         },
-    ).results[0]
+    )
 
 
 def _quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
@@ -341,7 +336,7 @@ def _times(emit: Emitter, value: ir.Value, factor: int) -> ir.Value:
 
 
 def _wider(scalar: ir.Type) -> ir.Type:
-    """The type in which products of a result of type ``scalar`` are summed."""
+    """Return the type in which products of a result of type ``scalar`` are summed."""
     return ir.F32Type.get() if str(scalar) == "f16" else scalar
 
 
@@ -350,44 +345,25 @@ def _widen(emit: Emitter, value: ir.Value, fragment: Fragment, wide: ir.Type) ->
         return value
     kind = ir.VectorType.get([fragment.rows, fragment.columns], wide)
     if isinstance(wide, ir.FloatType):
-        return emit.op("arith.extf", [value], [kind]).results[0]
+        return emit.value("arith.extf", [value], kind)
     name = "arith.extui" if fragment.matrix.unsigned else "arith.extsi"
-    return emit.op(name, [value], [kind]).results[0]
-
-
-def _zero(emit: Emitter, kind: ir.VectorType) -> ir.Value:
-    scalar = kind.element_type
-    zero = (
-        ir.FloatAttr.get(scalar, 0.0) if isinstance(scalar, ir.FloatType) else ir.IntegerAttr.get(scalar, 0)
-    )
-    value = {"value": ir.DenseElementsAttr.get_splat(kind, zero)}
-    return emit.op("arith.constant", [], [kind], value).results[0]
+    return emit.value(name, [value], kind)
 
 
 def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
-    return emit.op("vector.broadcast", [value], [kind]).results[0]
-
-
-def _extract(emit: Emitter, value: ir.Value, at: Sequence[int], kind: ir.Type) -> ir.Value:
-    position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
-    return emit.op("vector.extract", [value], [kind], position).results[0]
-
-
-def _insert(emit: Emitter, value: ir.Value, into: ir.Value, at: Sequence[int]) -> ir.Value:
-    position = {"static_position": ir.DenseI64ArrayAttr.get(list(at))}
-    return emit.op("vector.insert", [value, into], [into.type], position).results[0]
+    return emit.value("vector.broadcast", [value], kind)
 
 
 def _transpose(emit: Emitter, value: ir.Value) -> ir.Value:
     kind = ir.VectorType(value.type)
     turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
     order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
-    return emit.op("vector.transpose", [value], [turned], order).results[0]
+    return emit.value("vector.transpose", [value], turned, order)
 
 
 def _flat(emit: Emitter, value: ir.Value, fragment: Fragment) -> ir.Value:
     kind = ir.VectorType.get([fragment.rows * fragment.columns], fragment.matrix.scalar)
-    return emit.op("vector.shape_cast", [value], [kind]).results[0]
+    return emit.value("vector.shape_cast", [value], kind)
 
 
 def _dynamic() -> dict[str, ir.Attribute]:

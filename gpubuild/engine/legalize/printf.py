@@ -1,9 +1,7 @@
-"""Formats: what the text of a ``gpu.printf`` asks of its arguments.
+"""``gpu.printf``: checks of formats, and the types of arguments.
 
-C leaves it undefined when they do not fit, and so do GPUs: NVIDIA's would take all that follow from the
-wrong place, CPUs would end with a crash over ``%s``.
-
-Messages: the arguments of what kernels print, on every kind of target.
+C leaves it undefined when arguments do not fit the format, and so do GPUs: NVIDIA's would read all later
+arguments from wrong offsets, CPUs would crash on ``%s``.
 """
 
 from __future__ import annotations
@@ -23,26 +21,27 @@ _CONVERSION = re.compile(
 )
 _INTEGERS, _FLOATS, _ADDRESS = "diouxXc", "aAeEfFgG", "p"
 _WIDE_LENGTHS = ("l", "ll", "j", "z", "t", "q")
+_WORD_BITS, _DOUBLE_BITS = 32, 64
 _PERCENT = "write %% for a percent sign"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """One value that a format prints, or a ``*`` in it: an integer of ``bits``, or a float."""
+    """One value that a format needs, also for a ``*``: an integer of ``bits``, or a float."""
 
     text: str
     bits: int | None
 
 
 def conversions(text: str) -> list[Conversion]:
-    """What ``text`` asks for, in its order. Raises ``ValueError`` with the reason if it cannot be printed."""
+    """Return the conversions of a format, in order. Raises ``ValueError`` for invalid ones."""
     found = []
     for match in _CONVERSION.finditer(text):
         letter, whole = match["letter"], match[0]
         if whole == "%%":
             continue
         if letter == "s":
-            raise ValueError(f"{whole!r} asks for a string, which kernels have none of ({_PERCENT})")
+            raise ValueError(f"{whole!r} asks for a string, which kernels do not have ({_PERCENT})")
         if not letter or letter not in _INTEGERS + _FLOATS + _ADDRESS:
             raise ValueError(f"{whole!r} is no conversion of numbers ({_PERCENT})")
         stars = [match["width"], match["precision"]].count("*")
@@ -56,7 +55,12 @@ def conversions(text: str) -> list[Conversion]:
 
 
 def refusal(op: ir.Operation) -> str:
-    """Why the arguments of ``gpu.printf`` do not fit its format, or an empty string."""
+    """Return why ``gpu.printf`` cannot be compiled, or an empty string."""
+    for value in op.operands:
+        if isinstance(value.type, ir.IntegerType) and ir.IntegerType(value.type).width > _DOUBLE_BITS:
+            return f"'{op.name}' of {value.type}: there is no format for integers wider than 64 bits"
+        if str(value.type) in {"f80", "f128"}:
+            return f"'{op.name}' of {value.type}: GPUs print no floats wider than f64"
     try:
         wanted = conversions(op.attributes["format"].value)
     except ValueError as error:
@@ -73,26 +77,12 @@ def refusal(op: ir.Operation) -> str:
     return ""
 
 
-_WORD_BITS, _DOUBLE_BITS = 32, 64
-
-
-def printf_refusal(op: ir.Operation) -> str:
-    """Why ``gpu.printf`` cannot be compiled, or an empty string."""
-    for value in op.operands:
-        if isinstance(value.type, ir.IntegerType) and ir.IntegerType(value.type).width > _DOUBLE_BITS:
-            return f"'{op.name}' of {value.type}: there is no format for integers wider than 64 bits"
-        if str(value.type) in {"f80", "f128"}:
-            return f"'{op.name}' of {value.type}: GPUs print no floats wider than f64"
-    return refusal(op)
-
-
 def _promote_arguments(op: ir.Operation, _: Lowering) -> None:
-    """Give the arguments of ``gpu.printf`` the widths that its format asks for, as C's variadic calls do.
+    """Convert the arguments of ``gpu.printf`` to the widths of its format, as C's variadic calls do.
 
-    Integers grow to 32 or 64 bits with their sign, an ``i1`` is 0 or 1; of a wide one that is printed
-    as ``%d`` the lower half counts, as with C on most processors. Floats become at least f32,
-    which the conversions widen to f64. Upstream puts an i8 in the list as one byte, and NVIDIA's
-    vprintf then reads three bytes of something else along with it.
+    Integers are extended to 32 or 64 bits with their sign; an ``i1`` is 0 or 1. A wide one for ``%d`` is
+    truncated, as in C on most processors. Floats become at least f32, which the conversions widen to f64.
+    Upstream passes an i8 as one byte, and NVIDIA's vprintf then reads three bytes after it.
     """
     emit = Emitter(op)
     wanted = conversions(op.attributes["format"].value)
@@ -100,7 +90,7 @@ def _promote_arguments(op: ir.Operation, _: Lowering) -> None:
         if conversion.bits is not None:
             op.operands[number] = _integer(emit, value, conversion.bits)
         elif ir.FloatType(value.type).width < _WORD_BITS:
-            op.operands[number] = emit.op("arith.extf", [value], [ir.F32Type.get()]).results[0]
+            op.operands[number] = emit.value("arith.extf", [value], ir.F32Type.get())
 
 
 def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
@@ -108,12 +98,12 @@ def _integer(emit: Emitter, value: ir.Value, bits: int) -> ir.Value:
     if isinstance(value.type, ir.IndexType):
         if bits == _DOUBLE_BITS:
             return value
-        return emit.op("arith.index_cast", [value], [kind]).results[0]
+        return emit.value("arith.index_cast", [value], kind)
     given = ir.IntegerType(value.type).width
     if given == bits:
         return value
     name = "arith.trunci" if given > bits else "arith.extui" if given == 1 else "arith.extsi"
-    return emit.op(name, [value], [kind]).results[0]
+    return emit.value(name, [value], kind)
 
 
 PROMOTE_ARGUMENTS = rewriting("promote-printf-arguments", {"gpu.printf": _promote_arguments})

@@ -1,4 +1,4 @@
-"""Softmax: ``linalg.softmax`` of memrefs as loops. Upstream takes it apart on tensors only."""
+"""Expansion of ``linalg.softmax`` of memrefs to loops: upstream expands it on tensors only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gpubuild.engine.ir.passes import Lowering, rewriting
 
 
 def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
-    """Along the dimension: the largest element, powers of e less that, their sum, the quotients.
+    """Along the dimension, compute the largest element m, the powers e^(x - m), their sum, the quotients.
 
-    Everything is done in the element type, as upstream does. Input and output may be the same memory.
+    All arithmetic is in the element type, as upstream has it. Input and output may be the same memory.
     """
     source, target = op.operands
     if not isinstance(source.type, ir.MemRefType):
@@ -22,34 +22,30 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
     axis = ir.IntegerAttr(op.attributes["dimension"]).value
     emit = Emitter(op)
 
-    def constant(value: float) -> ir.Value:
-        attribute = {"value": ir.FloatAttr.get(kind, value)}
-        return emit.op("arith.constant", [], [kind], attribute).results[0]
-
-    lowest, zero = constant(float("-inf")), constant(0.0)
+    lowest, zero = emit.constant(float("-inf"), kind), emit.constant(0.0, kind)
 
     def along(at: Emitter, outer: list[ir.Value]) -> None:
-        def place(index: ir.Value) -> list[ir.Value]:
+        def position(index: ir.Value) -> list[ir.Value]:
             return [*outer[:axis], index, *outer[axis:]]
 
         def largest(here: Emitter, index: ir.Value, best: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [source, *place(index)], [kind]).results[0]
+            value = here.value("memref.load", [source, *position(index)], kind)
             return [here.binary("arith.maxnumf", best[0], value)]
 
         def power(here: Emitter, index: ir.Value, total: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [source, *place(index)], [kind]).results[0]
-            value = here.op("math.exp", [here.binary("arith.subf", value, most)], [kind]).results[0]
-            here.op("memref.store", [value, target, *place(index)], [])
+            value = here.value("memref.load", [source, *position(index)], kind)
+            value = here.value("math.exp", [here.binary("arith.subf", value, most)], kind)
+            here.op("memref.store", [value, target, *position(index)], [])
             return [here.binary("arith.addf", total[0], value)]
 
         def quotient(here: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-            value = here.op("memref.load", [target, *place(index)], [kind]).results[0]
-            here.op("memref.store", [here.binary("arith.divf", value, total), target, *place(index)], [])
+            value = here.value("memref.load", [target, *position(index)], kind)
+            here.op("memref.store", [here.binary("arith.divf", value, total), target, *position(index)], [])
             return []
 
-        most = _loop(at, source, axis, [lowest], largest)[0]
-        total = _loop(at, source, axis, [zero], power)[0]
-        _loop(at, source, axis, [], quotient)
+        most = _over(at, source, axis, [lowest], largest)[0]
+        total = _over(at, source, axis, [zero], power)[0]
+        _over(at, source, axis, [], quotient)
 
     axes = [n for n in range(ir.MemRefType(source.type).rank) if n != axis]
     _nest(emit, source, axes, [], along)
@@ -71,25 +67,18 @@ def _nest(
         _nest(here, memory, axes[1:], [*outer, index], body)
         return []
 
-    _loop(at, memory, axes[0], [], inside)
+    _over(at, memory, axes[0], [], inside)
 
 
-def _loop(
+def _over(
     at: Emitter,
     memory: ir.Value,
     axis: int,
-    start: list[ir.Value],
+    carried: list[ir.Value],
     body: Callable[[Emitter, ir.Value, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """An ``scf.for`` over a dimension of ``memory``, which carries values."""
-    extent = at.op("memref.dim", [memory, at.constant(axis)], [ir.IndexType.get()]).results[0]
-    kinds = [value.type for value in start]
-    loop = at.op("scf.for", [at.constant(0), extent, at.constant(1), *start], kinds, regions=1)
-    block = loop.regions[0].blocks.append(ir.IndexType.get(), *kinds)
-    inside = at.inside(block)
-    index, *carried = block.arguments
-    inside.op("scf.yield", body(inside, index, carried), [])
-    return list(loop.results)
+    extent = at.value("memref.dim", [memory, at.constant(axis)], ir.IndexType.get())
+    return at.loop(extent, carried, body)
 
 
 EXPAND_SOFTMAX = rewriting("expand-softmax", {"linalg.softmax": _expand_softmax})

@@ -1,4 +1,4 @@
-"""State of a legalization: what passes read about the target, and what they leave for later ones."""
+"""State of a legalization: the target's abilities, and results of passes for later ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpubuild.support.frozen import frozen
 class Shuffles(Enum):
     """How the lanes of a subgroup read each other's values."""
 
-    NAMED = auto()  # the lanes that take part name each other, and each of them must come
-    REGISTERS = auto()  # a lane reads a register of any other, whether that comes here or not
-    MEMORY = auto()  # as NAMED, and reading a lane that does not exist gives some value
+    NAMED = auto()  # a mask names the lanes that take part, and all of them must reach the shuffle
+    REGISTERS = auto()  # a lane reads a register of any other, which need not reach the shuffle
+    MEMORY = auto()  # as NAMED, and reading a lane that does not exist is harmless
 
 
 @frozen
 class Capabilities:
-    """What a target can do, as far as passes of this package differ by it.
+    """The abilities of a target by which passes of this package differ.
 
-    ``dialects`` and ``intrinsics`` are those of one vendor that it takes: names of dialects, and the
-    first words of intrinsics' names behind ``llvm.``.
+    ``dialects`` and ``intrinsics`` are those of one vendor that the target has: names of dialects, and the
+    first words of intrinsics' names after ``llvm.``.
     """
 
     devices: str  # for messages, such as "AMD GPUs"
@@ -33,15 +33,15 @@ class Capabilities:
     exchanges_lanes: bool = True  # work-items of a subgroup can read each other's registers
     clusters: bool = True  # of workgroups
     private_space: int = 0  # number of the address space of a work-item's own memory
-    private_variables: bool = True  # memref.global can lie there
-    memory_spaces: range | None = None  # the numbers there are; None: any
-    wide_floats: bool = False  # f80 and f128 can be passed on
+    private_variables: bool = True  # memref.global can be in private memory
+    memory_spaces: range | None = None  # existing numbers; None: any
+    wide_floats: bool = False  # values can be f80 and f128
     widest_all_reduce: int | None = 64  # bits; None: any
 
 
 @dataclass(slots=True, kw_only=True)
 class Legalization:
-    """One lowering under way; back ends add what theirs need."""
+    """The state of one lowering, which back ends extend."""
 
     source: SourceText
     capabilities: Capabilities

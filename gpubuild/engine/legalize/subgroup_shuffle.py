@@ -1,9 +1,9 @@
-"""Exchange: work-items of a subgroup read each other's values, with the dialect's own meaning.
+"""Expansion of ``gpu.shuffle``, ``gpu.rotate`` and ``gpu.subgroup_broadcast``, with the dialect's meaning.
 
-Upstream lowers ``gpu.shuffle`` to whatever the hardware does: NVIDIA's instruction knows 32-bit
-values only and bounds ``up`` by the wrong lane, AMD's takes widths for segments of the subgroup.
-Here the lane to read is computed as the dialect documents it, for every type, and what is left for
-upstream to lower is the one form that is right everywhere: reading a lane by its number.
+Upstream lowers ``gpu.shuffle`` to the hardware's instructions. NVIDIA's knows 32-bit values only and bounds
+``up`` by the wrong lane, AMD's takes widths for segments of the subgroup. Here the source lane is computed
+as the dialect documents it, for every type. Upstream then lowers the one form that is right everywhere:
+reading a lane by its number.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from itertools import product
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.ir.query import constant_integer
 from gpubuild.engine.legalize.state import Legalization, Shuffles
 
 _WORD_BITS = 32
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
-_BLOCK_BITS = 10  # blocks of a region that are told apart
-_ULT = 6  # arith.cmpi predicate: unsigned less than
+_BLOCK_BITS = 10  # of the number of a block in its region
 _SOURCES = {"xor": "arith.xori", "up": "arith.subi", "down": "arith.addi"}
 
-SOME_LANES = "gpubuild.some_lanes"  # on a gpu.shuffle of the first lanes: others need not come to it
+SOME_LANES = "gpubuild.some_lanes"  # on a gpu.shuffle of the first lanes: others need not reach it
 
-Read = Callable[[Emitter, ir.Value], tuple[ir.Value, ir.Value]]  # an i32 → another lane's, and whether
+Read = Callable[
+    [Emitter, ir.Value], tuple[ir.Value, ir.Value]
+]  # an i32 → that of another lane, and whether it is valid
 
 
 def _expand_shuffle(op: ir.Operation, state: Legalization) -> None:
-    """``gpu.shuffle``: valid where both this lane and the one it reads are among the first ``width``."""
+    """Expand ``gpu.shuffle``: valid where this lane and its source are among the first ``width``."""
     mode = last_word(op.attributes["mode"])
-    value, offset, width = op.operands
+    _, offset, width = op.operands
     emit = Emitter(op)
     lane = lane_number(emit)
     source = emit.binary(_SOURCES[mode], lane, offset) if mode in _SOURCES else offset
     valid = below(emit, source, width)
-    _exchange(op, emit, _Lanes(state, lane, width), value, source, valid)
+    _exchange(op, emit, state, lane=lane, width=width, source=source, valid=valid)
 
 
 def _expand_rotate(op: ir.Operation, state: Legalization) -> None:
-    """``gpu.rotate``: each lane reads ``offset`` further, around in its ``width``."""
+    """Expand ``gpu.rotate``: each lane reads the one ``offset`` further, modulo ``width``."""
     offset, width = op.attributes["offset"].value, op.attributes["width"].value
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_WORD_BITS)
     lane = lane_number(emit)
     further = emit.binary("arith.addi", lane, emit.constant(offset, i32))
     source = emit.binary("arith.andi", further, emit.constant(width - 1, i32))
-    lanes = _Lanes(state, lane, emit.constant(width, i32))
-    _exchange(op, emit, lanes, op.operands[0], source, None)
+    _exchange(op, emit, state, lane=lane, width=emit.constant(width, i32), source=source)
 
 
 def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
-    """``gpu.subgroup_broadcast`` by a shuffle: all lanes that are active here read the same one."""
+    """Expand ``gpu.subgroup_broadcast`` to a shuffle: all lanes that are active here read the same one."""
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_WORD_BITS)
     size = state.capabilities.subgroup_size
-    everywhere = _runs_everywhere(op)
+    everywhere = _is_reached_by_all(op)
     if len(op.operands) > 1:
         source = op.operands[1]
     elif everywhere:
@@ -73,23 +73,22 @@ def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
 
 
 def lane_number(emit: Emitter) -> ir.Value:
-    """The lane's number as an i32."""
-    lane = emit.op("gpu.lane_id", [], [ir.IndexType.get()]).results[0]
-    return emit.op("arith.index_cast", [lane], [ir.IntegerType.get_signless(_WORD_BITS)]).results[0]
+    """Return the lane's number as an i32."""
+    lane = emit.value("gpu.lane_id", [], ir.IndexType.get())
+    return emit.value("arith.index_cast", [lane], ir.IntegerType.get_signless(_WORD_BITS))
 
 
 def below(emit: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
-    """``left < right``, both without a sign."""
-    predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ULT)}
-    return emit.op("arith.cmpi", [left, right], [ir.IntegerType.get_signless(1)], predicate).results[0]
+    """Compare ``left < right``, both unsigned."""
+    return emit.compare(Compare.ULT, left, right)
 
 
 def read_lane(
     emit: Emitter, word: ir.Value, source: ir.Value, width: ir.Value, *, mode: str = "idx"
 ) -> tuple[ir.Value, ir.Value]:
-    """An i32 of lane ``source``, for upstream to lower; the first ``width`` lanes take part.
+    """Read an i32 of lane ``source`` by a shuffle that upstream lowers; the first ``width`` lanes take part.
 
-    In mode ``xor``, ``source`` is what the number of the lane is combined with.
+    In mode ``xor``, the lane's number is combined with ``source``.
     """
     shuffle = emit.op(
         "gpu.shuffle",
@@ -101,29 +100,29 @@ def read_lane(
 
 
 def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
-    """``value`` of any type through ``read``, in words of 32 bits; and what the last word said."""
+    """Move a value of any type by ``read``, in words of 32 bits; return it, and the flag of the last word."""
     kind = value.type
     if isinstance(kind, ir.VectorType):
         return _move_vector(emit, value, read)
     i32, i64 = (ir.IntegerType.get_signless(n) for n in (_WORD_BITS, 64))
     if isinstance(kind, ir.IndexType):
-        moved, there = move(emit, emit.op("arith.index_cast", [value], [i64]).results[0], read)
-        return emit.op("arith.index_cast", [moved], [kind]).results[0], there
+        moved, there = move(emit, emit.value("arith.index_cast", [value], i64), read)
+        return emit.value("arith.index_cast", [moved], kind), there
     if isinstance(kind, ir.FloatType):
         bits = ir.IntegerType.get_signless(ir.FloatType(kind).width)
-        moved, there = move(emit, emit.op("arith.bitcast", [value], [bits]).results[0], read)
-        return emit.op("arith.bitcast", [moved], [kind]).results[0], there
+        moved, there = move(emit, emit.value("arith.bitcast", [value], bits), read)
+        return emit.value("arith.bitcast", [moved], kind), there
     width = ir.IntegerType(kind).width
     if width == _WORD_BITS:
         return read(emit, value)
     if width < _WORD_BITS:
-        moved, there = read(emit, emit.op("arith.extui", [value], [i32]).results[0])
-        return emit.op("arith.trunci", [moved], [kind]).results[0], there
+        moved, there = read(emit, emit.value("arith.extui", [value], i32))
+        return emit.value("arith.trunci", [moved], kind), there
     words = []
     for start in range(0, width, _WORD_BITS):
         part = emit.binary("arith.shrui", value, emit.constant(start, kind)) if start else value
-        moved, there = read(emit, emit.op("arith.trunci", [part], [i32]).results[0])
-        wide = emit.op("arith.extui", [moved], [kind]).results[0]
+        moved, there = read(emit, emit.value("arith.trunci", [part], i32))
+        wide = emit.value("arith.extui", [moved], kind)
         words.append(emit.binary("arith.shli", wide, emit.constant(start, kind)) if start else wide)
     whole = words[0]
     for word in words[1:]:
@@ -132,18 +131,15 @@ def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value
 
 
 def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
-    vector = ir.VectorType(value.type)
     result = value
-    for place in product(*(range(n) for n in vector.shape)):
-        position = {"static_position": ir.DenseI64ArrayAttr.get(list(place))}
-        element = emit.op("vector.extract", [value], [vector.element_type], position).results[0]
-        element, there = move(emit, element, read)
-        result = emit.op("vector.insert", [element, result], [vector], position).results[0]
+    for position in product(*(range(n) for n in ir.VectorType(value.type).shape)):
+        element, there = move(emit, emit.extract(value, position), read)
+        result = emit.insert(element, result, position)
     return result, there
 
 
-def _runs_everywhere(op: ir.Operation) -> bool:
-    """Whether all work-items come to ``op``: a kernel's own code, before anything branches."""
+def _is_reached_by_all(op: ir.Operation) -> bool:
+    """Return whether all work-items reach ``op``: code of a kernel itself, before any branch."""
     around = op.parent.operation
     return (
         around.name == "gpu.func"
@@ -153,7 +149,7 @@ def _runs_everywhere(op: ir.Operation) -> bool:
 
 
 def _path_number(op: ir.Operation) -> int:
-    """A number that no op has whose block is another one and always runs before."""
+    """Return a number that differs from those of ops in other blocks that always run before."""
     depth, around = 0, op.parent.operation
     while around.name not in _FUNCTIONS:
         depth, around = depth + 1, around.parent.operation
@@ -161,77 +157,62 @@ def _path_number(op: ir.Operation) -> int:
 
 
 def _first_active_lane(emit: Emitter, subgroup_size: int, *, mark: int) -> ir.Value:
-    """The lowest lane that comes here, on the CPU: there, reading a lane that does not gives one's own value.
+    """Return the lowest lane that reaches this code, on the CPU.
 
-    Not a loop, at whose exchanges all lanes would have to be. ``mark`` is part of the values: the same
-    exchanges where more lanes come by must not be taken for these.
+    There, reading a lane elsewhere returns the reader's own value. A loop would need all lanes at its
+    shuffles. ``mark`` is part of the values, so that equal shuffles that more lanes reach are not merged with
+    these.
     """
     i32 = ir.IntegerType.get_signless(_WORD_BITS)
     lane = lane_number(emit)
     first = marked = emit.binary("arith.addi", lane, emit.constant(mark * subgroup_size, i32))
     width = emit.constant(subgroup_size, i32)
-    for place in range(subgroup_size):
-        found, _ = _without_others(read_lane(emit, marked, emit.constant(place, i32), width))
+    for number in range(subgroup_size):
+        found, _ = _without_others(read_lane(emit, marked, emit.constant(number, i32), width))
         first = emit.binary("arith.minui", first, found)
     return emit.binary("arith.andi", first, emit.constant(subgroup_size - 1, i32))
 
 
 def _without_others(found: tuple[ir.Value, ir.Value]) -> tuple[ir.Value, ir.Value]:
-    """The shuffle that made ``found`` does not need all lanes."""
+    """Mark the shuffle that made ``found``: it does not need all lanes."""
     found[0].owner.operation.attributes[SOME_LANES] = ir.UnitAttr.get()
     return found
-
-
-class _Lanes:
-    """Who takes part in an exchange: the first ``width`` lanes."""
-
-    def __init__(self, state: Legalization, lane: ir.Value, width: ir.Value) -> None:
-        self.lane = lane
-        self.width = width
-        self.size = state.capabilities.subgroup_size
-        self.free = state.capabilities.shuffles is Shuffles.REGISTERS  # elsewhere lanes name each other
-
-    def everyone(self) -> bool:
-        """Whether all lanes are known to take part."""
-        width = constant_integer(self.width)
-        return width is not None and width >= self.size
 
 
 def _exchange(
     op: ir.Operation,
     emit: Emitter,
-    lanes: _Lanes,
-    value: ir.Value,
+    state: Legalization,
+    *,
+    lane: ir.Value,
+    width: ir.Value,
     source: ir.Value,
-    valid: ir.Value | None,
+    valid: ir.Value | None = None,
 ) -> None:
-    """Put what ``source`` holds, and ``valid`` for lanes that take part, in the place of ``op``."""
-    i1 = ir.IntegerType.get_signless(1)
-    everyone = lanes.everyone()
-    inside = None if everyone else below(emit, lanes.lane, lanes.width)
+    """Replace ``op`` by the value of lane ``source``, and ``valid`` for the first ``width`` lanes."""
+    value, size = op.operands[0], state.capabilities.subgroup_size
+    free = state.capabilities.shuffles is Shuffles.REGISTERS  # else a mask names the lanes
+    known = constant_integer(width)
+    all_lanes = known is not None and known >= size
+    inside = None if all_lanes else below(emit, lane, width)
     if valid is not None:
-        source = emit.op("arith.select", [valid, source, lanes.lane], [source.type]).results[0]
+        source = emit.select(valid, source, lane)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-        i32 = ir.IntegerType.get_signless(_WORD_BITS)
-        width = at.constant(lanes.size, i32) if lanes.free or everyone else lanes.width
-        found = read_lane(at, word, source, width)
-        return found if lanes.free or everyone else _without_others(found)
+        if free or all_lanes:
+            return read_lane(at, word, source, at.constant(size, ir.IntegerType.get_signless(_WORD_BITS)))
+        return _without_others(read_lane(at, word, source, width))
 
-    flag = valid
-    if flag is None:
-        flag = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
-    if inside is None:
+    flag = emit.constant(1, ir.IntegerType.get_signless(1)) if valid is None else valid
+    if inside is None or free:
         moved, _ = move(emit, value, read)
-    elif lanes.free:
-        moved, _ = move(emit, value, read)
-        flag = emit.binary("arith.andi", flag, inside)
     else:
         choice = emit.op("scf.if", [inside], [value.type], regions=2)
         then = emit.inside(choice.regions[0].blocks.append())
         then.op("scf.yield", [move(then, value, read)[0]], [])
         emit.inside(choice.regions[1].blocks.append()).op("scf.yield", [value], [])
         moved = choice.results[0]
+    if inside is not None:
         flag = emit.binary("arith.andi", flag, inside)
     for old, new in zip(op.results, (moved, flag), strict=True):
         old.replace_all_uses_with(new)
@@ -239,7 +220,7 @@ def _exchange(
 
 
 def last_word(attribute: ir.Attribute) -> str:
-    """``xor`` of ``#gpu<shuffle_mode xor>``."""
+    """Return the last word of an attribute, such as ``xor`` of ``#gpu<shuffle_mode xor>``."""
     return str(attribute).rpartition(" ")[2].removesuffix(">")
 
 

@@ -1,7 +1,7 @@
-"""Refusals: ops and types in kernels that upstream's passes or LLVM would fail on without saying why.
+"""Refusals of operations and types that upstream's passes or LLVM would fail on without a reason.
 
-Some would end the process, others come out as an error about an op that the user never wrote. Each
-answer here says what it is about and why.
+Some would end the process, others would be reported as an error in an op that the user never wrote. Each
+rule here returns the operation and the reason in words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpubuild.errors import Diagnostic, StepError
 
 S = TypeVar("S", bound=Legalization)
 
-# Dialects whose ops become calls or instructions that kernels do not have; who has them.
+# Dialects of other devices, and which devices these are.
 _ELSEWHERE = {
     "amx": "x86 CPUs, which kernels do not use",
     "arm_neon": "Arm CPUs, which kernels do not use",
@@ -34,7 +34,7 @@ _ELSEWHERE = {
     "xevm": "Intel GPUs",
 }
 _OF_HOSTS = "is an operation of host code; kernels cannot do it"
-_NO_ENGINE = "asks for an engine that copies beside the program, which no target has; use memref.copy"
+_NO_ENGINE = "needs a copy engine, which no target has; use memref.copy"
 _NOWHERE = {
     "affine.dma_start": _NO_ENGINE,
     "affine.dma_wait": _NO_ENGINE,
@@ -49,11 +49,11 @@ _NOWHERE = {
     "gpu.wait": _OF_HOSTS,
     "memref.dma_start": _NO_ENGINE,
     "memref.dma_wait": _NO_ENGINE,
-    "rocdl.exp": "cannot be translated: LLVM has no function of one argument behind it; use math.exp",
+    "rocdl.exp": "cannot be translated: LLVM has no such function of one argument; use math.exp",
     "vector.print": "calls functions that only host code has; use gpu.printf",
-    "vector.vscale": "asks for a length that no target has; use vectors of fixed length",
+    "vector.vscale": "needs vectors of scalable length, which no target has; use vectors of fixed length",
 }
-# First words of intrinsics' names, after `llvm.`, and who has them.
+# First words of intrinsics' names, after `llvm.`, and the devices that have them.
 _INTRINSICS = {
     "aarch64": "Arm CPUs", "amdgcn": "AMD GPUs", "arm": "Arm CPUs", "nvvm": "NVIDIA GPUs",
     "r600": "AMD GPUs", "x86": "x86 CPUs",
@@ -67,11 +67,11 @@ _LANE_EXCHANGES = frozenset(
 )
 _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
                    "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
-# Where the name of an intrinsic is, in operations that may be one.
+# The attribute with the name of an intrinsic, by operations that may call one.
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
-_TENSOR_FLOAT = "tf32"  # the bindings have no class for it, either
+_TENSOR_FLOAT = "tf32"  # the bindings have no class for it
 _ATOMIC_BITS = (8, 16, 32, 64)
-_WIDEST_CONVERTED = 128  # LLVM's own code for wider ones makes zero of what the float cannot hold
+_WIDEST_CONVERTED = 128  # LLVM's code for wider ones returns zero for numbers that are too large
 _WIDE_FLOATS = frozenset({"f80", "f128"})
 _PARAMETER_CLASSES = (
     ir.ComplexType, ir.FloatType, ir.IndexType, ir.IntegerType, ir.MemRefType, ir.UnrankedMemRefType,
@@ -79,7 +79,7 @@ _PARAMETER_CLASSES = (
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
-_WORKGROUPS = "workgroup_attributions"  # of a gpu.func: how many; private ones come behind
+_WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
 _UNIFORM = "uniform"
 _KERNEL = ("gpu.kernel", "kernel")
@@ -90,7 +90,7 @@ Rule = Callable[[ir.Operation, S], str]  # why an operation cannot be compiled, 
 
 
 def checking(*rules: Rule[S]) -> Pass[S]:
-    """Return the pass that refuses what a target cannot do, by a vendor's ``rules`` and those of this module.
+    """Return the pass that refuses unsupported operations, by a vendor's ``rules`` and those of this module.
 
     It changes nothing, and reports all operations at once.
     """
@@ -116,7 +116,7 @@ def checking(*rules: Rule[S]) -> Pass[S]:
 def cannot_compile(
     refused: Sequence[tuple[ir.Operation, str]], state: Legalization, *, instead: str = "remove"
 ) -> StepError:
-    """Return the error that reports operations, each with the reason; what to do ``instead`` is a verb."""
+    """Return the error that reports operations with reasons; ``instead`` is a verb: what to do with them."""
     target = f"target {state.target}" if state.target else "this target"
     return StepError(
         f"{target} cannot compile {'this' if state.target else 'the'} module",
@@ -151,14 +151,14 @@ def _refusal(op: ir.Operation, state: Legalization) -> str:
     if op.name in _CLUSTER_OPS and not target.clusters:
         return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
     if op.name == "gpu.warp_execute_on_lane_0" and (len(op.operands) > 1 or len(op.results)):
-        return "'gpu.warp_execute_on_lane_0' that takes or gives values must be distributed first"
+        return "'gpu.warp_execute_on_lane_0' with operands or results must be distributed first"
     if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
         return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return narrow_memory(op)
 
 
 def narrow_memory(op: ir.Operation) -> str:
-    """Why memory of the elements that ``op`` accesses cannot be, or an empty string."""
+    """Return why memory of the elements that ``op`` accesses is not supported, or an empty string."""
     if (number := _MEMORY_OPERAND.get(op.name)) is None:
         return ""
     element = element_type(op.operands[number].type)
@@ -171,8 +171,8 @@ def narrow_memory(op: ir.Operation) -> str:
 
 def _by_name(op: ir.Operation, target: Capabilities) -> str:
     name = op.name
-    if who := _ELSEWHERE.get(name.partition(".")[0]):
-        return f"'{name}' is an operation of {who}"
+    if owner := _ELSEWHERE.get(name.partition(".")[0]):
+        return f"'{name}' is an operation of {owner}"
     if reason := _NOWHERE.get(name):
         return f"'{name}' {reason}"
     if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, target)):
@@ -182,21 +182,21 @@ def _by_name(op: ir.Operation, target: Capabilities) -> str:
     if name == "gpu.all_reduce" and (reason := _reduction_refusal(op, target.widest_all_reduce)):
         return reason
     if name == "gpu.printf":
-        return printf.printf_refusal(op)
+        return printf.refusal(op)
     if reason := _participants_refusal(op, target.subgroup_size):
         return reason
     if name == "memref.global" and not target.private_variables and _PRIVATE in str(op.attributes["type"]):
-        return f"'{name}' in private memory, which {target.devices} have no variables in; use memref.alloca"
+        return f"'{name}' in private memory: {target.devices} have no variables there; use memref.alloca"
     if name in _FUNCTIONS:
         return _function_refusal(op, target)
-    for value in op.results:  # operands are results of others, or come into a function
+    for value in op.results:  # operands are results of others, or parameters
         if reason := _type_refusal(value.type, target):
             return f"'{name}' of {value.type}, {reason}"
     return ""
 
 
 def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
-    """Why a target with subgroups of this size cannot do ``op``, or an empty string."""
+    """Return why work-items cannot do ``op`` together in subgroups of this size, or an empty string."""
     attributes = op.attributes
     if op.name == "gpu.subgroup_reduce" and "cluster_size" in attributes:
         size = attributes["cluster_size"].value
@@ -206,10 +206,10 @@ def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
             return f"'{op.name}' over clusters of {size} work-items{apart}, {_of(subgroup_size)}"
     if op.name == "gpu.rotate" and attributes["width"].value > subgroup_size:
         return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
-    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _come_all(op)):
+    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _is_reached_by_all(op)):
         return (
-            f"'{op.name}' without `uniform`: all work-items of a workgroup do it together, and some may not "
-            "come here; write `uniform` if they do"
+            f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
+            "write `uniform` if all do"
         )
     return ""
 
@@ -218,8 +218,8 @@ def _of(subgroup_size: int) -> str:
     return f"where a subgroup has {subgroup_size}"
 
 
-def _come_all(op: ir.Operation) -> bool:
-    """Whether ``op`` stands in a kernel outside of all branches and loops."""
+def _is_reached_by_all(op: ir.Operation) -> bool:
+    """Return whether ``op`` is in a kernel outside of all branches and loops."""
     function = op.parent.operation
     if not any(mark in function.attributes for mark in _KERNEL):
         return False
@@ -244,7 +244,7 @@ def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
 
 
 def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
-    """Upstream puts private memory of AMD's kernels into space 5, and that of all others into none."""
+    """Check spaces of private memory: upstream uses space 5 for AMD's kernels, and none for all others."""
     if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
         return ""
     arguments = list(op.regions[0].blocks[0].arguments)
@@ -253,7 +253,7 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
         if (space is None or number) and number != target.private_space:
             return (
-                f"private memory of type {value.type}: write {_PRIVATE} for its space, as all targets have it"
+                f"private memory of type {value.type}: write {_PRIVATE} for its space, which all targets have"
             )
     return ""
 
@@ -281,7 +281,7 @@ def _type_refusal(given: ir.Type, target: Capabilities) -> str:
     else:
         element = str(given)
     if element == _TENSOR_FLOAT:
-        return "which is a format that tensor cores round f32 to, and none that values are kept in; use f32"
+        return "which is a format that tensor cores round f32 to, not a type of values; use f32"
     if isinstance(given, ir.VectorType):
         if ir.VectorType(given).scalable:
             return "whose length no target knows; use a vector of fixed length"
@@ -299,7 +299,7 @@ def _memory_refusal(memory: ir.MemRefType, target: Capabilities) -> str:
         try:
             memory.get_strides_and_offset()
         except RuntimeError:
-            return "whose layout has no strides; write the element's place as an index of a plain memref"
+            return "whose layout has no strides; compute the index in a plain memref"
     space = memory.memory_space
     if space is None:
         return ""
@@ -320,7 +320,7 @@ def _intrinsic_refusal(op: ir.Operation, target: Capabilities) -> str:
     owner = name.removeprefix(llvm.PREFIX).partition(".")[0]
     if owner in _INTRINSICS and owner not in target.intrinsics:
         return f"intrinsic {name!r} is an instruction of {_INTRINSICS[owner]}"
-    # What is called may also have a name of an earlier LLVM, which is known once the IR is read.
+    # A called function may also have a name of an earlier LLVM, which LLVM converts.
     return llvm.unknown(name) if where == "intrin" and not llvm.is_known(name) else ""
 
 
@@ -331,7 +331,7 @@ def _atomic_refusal(op: ir.Operation) -> str:
     elif isinstance(element, ir.FloatType):
         bits = ir.FloatType(element).width
         if bits == _ATOMIC_BITS[0] and op.name == "memref.atomic_rmw":
-            return f"'{op.name}' of {element}: use memref.generic_atomic_rmw, which does it in integers"
+            return f"'{op.name}' of {element}: use memref.generic_atomic_rmw, which uses integers"
     else:
         return ""
     if bits in _ATOMIC_BITS:
@@ -343,8 +343,8 @@ def _reduction_refusal(op: ir.Operation, widest: int | None) -> str:
     element = op.operands[0].type
     if widest and isinstance(element, ir.IntegerType) and ir.IntegerType(element).width > widest:
         return (
-            f"'{op.name}' of {element}: it is done for at most {widest} bits; gpu.subgroup_reduce takes "
-            "wider integers, whose results then go through workgroup memory"
+            f"'{op.name}' of {element}: it supports at most {widest} bits; reduce wider integers with "
+            "gpu.subgroup_reduce and workgroup memory"
         )
     return ""
 

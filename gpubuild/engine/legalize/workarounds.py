@@ -1,7 +1,7 @@
-"""Signed zeros: ``arith.minimumf`` and ``arith.maximumf``, to which -0.0 is less than 0.0.
+"""Workarounds of errors in MLIR's conversions.
 
-Upstream's ``arith-expand`` makes a comparison of each, to which both zeros are the same, and takes the second
-operand where they meet.
+Signed zeros: to ``arith.minimumf`` and ``arith.maximumf`` -0.0 is less than 0.0. Upstream's ``arith-expand``
+makes a comparison of each, to which both zeros are equal, and takes the second operand then.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ import math
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import CompareFloats, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
-from gpubuild.engine.ir.query import defining_op, element_type
+from gpubuild.engine.ir.query import defining_op, element_type, shaped_like
 from gpubuild.engine.ir.workarounds import Workaround
-from gpubuild.engine.legalize.arith_expansions import like
 
-_OEQ = 1  # a predicate of arith.cmpf
 _SIGN = {"arith.minimumf": "arith.ori", "arith.maximumf": "arith.andi"}  # of two zeros
 _ANY_SIGN = ("nsz", "fast")
 
 
 def _keep_signed_zero(op: ir.Operation, _: Lowering) -> None:
-    """Put right what ``arith-expand``, which is to run later, will make of ``op``."""
+    """Rewrite ``op`` so that ``arith-expand``, which runs later, expands it correctly."""
     if _ignores_sign(op):
         return
     left, right = op.operands
@@ -35,18 +33,16 @@ def _keep_signed_zero(op: ir.Operation, _: Lowering) -> None:
 
 
 def _merge_signs(op: ir.Operation) -> None:
-    """Of equal operands take the bits of both: they differ in the sign of a zero, if at all."""
+    """Combine the bits of equal operands, which differ at most in the sign of a zero."""
     emit = Emitter(op)
     kind = op.results[0].type
-    integer = like(kind, ir.IntegerType.get_signless(element_type(kind).width))
-    left, right = (emit.op("arith.bitcast", [value], [integer]).results[0] for value in op.operands)
-    merged = emit.op("arith.bitcast", [emit.binary(_SIGN[op.name], left, right)], [kind]).results[0]
-    predicate = {"predicate": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _OEQ)}
-    bit = like(kind, ir.IntegerType.get_signless(1))
-    same = emit.op("arith.cmpf", list(op.operands), [bit], predicate).results[0]
+    integer = shaped_like(kind, ir.IntegerType.get_signless(element_type(kind).width))
+    left, right = (emit.value("arith.bitcast", [value], integer) for value in op.operands)
+    merged = emit.value("arith.bitcast", [emit.binary(_SIGN[op.name], left, right)], kind)
+    same = emit.compare_floats(CompareFloats.EQ, *op.operands)
     attributes = {name: op.attributes[name] for name in op.attributes}
-    other = emit.op(op.name, list(op.operands), [kind], attributes).results[0]
-    emit.replace(emit.op("arith.select", [same, merged, other], [kind]).results[0])
+    other = emit.value(op.name, list(op.operands), kind, attributes)
+    emit.replace(emit.select(same, merged, other))
 
 
 def _ignores_sign(op: ir.Operation) -> bool:
@@ -55,7 +51,7 @@ def _ignores_sign(op: ir.Operation) -> bool:
 
 
 def _number(value: ir.Value) -> float | None:
-    """What a constant is, if it is the same for all elements."""
+    """Return the value of a constant that is the same for all elements."""
     op = defining_op(value)
     if op is None or op.name != "arith.constant":
         return None
@@ -73,7 +69,7 @@ KEEP_SIGNED_ZEROS = rewriting("keep-signed-zeros", dict.fromkeys(_SIGN, _keep_si
 WORKAROUNDS = (
     Workaround(
         name="KEEP_SIGNED_ZEROS",
-        bug="arith-expand takes zeros of both signs for the same in minimumf and maximumf",
+        bug="arith-expand treats zeros of both signs as equal in minimumf and maximumf",
         seen="MLIR 22.1.8",
         package="xtc-mlir-python-bindings",
         remove_when="23",

@@ -1,14 +1,14 @@
-"""Error functions: ``erf`` and ``erfc`` of f32 and f64.
+"""Error functions ``erf`` and ``erfc`` of f32 and f64.
 
-erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k); next to zero, erf x = x + x Q(x^2).
-``erf`` of f32 is computed in f32. Coefficients: minimax fits; bounds on errors are in docs/cpu.md.
+erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k). Near zero, erf x = x + x Q(x^2). ``erff``
+computes in f32. Coefficients are minimax fits; docs/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations
 
-from gpubuild.engine.mathlib.expressions import Real
-from gpubuild.engine.mathlib.hyperbolic import exp_f32, exp_of_sum
-from gpubuild.engine.mathlib.polynomials import Code, Maker, exp64
+from gpubuild.engine.mathlib.exp_log import exp_f32, exp_short
+from gpubuild.engine.mathlib.expressions import Function, Real, in_f64
+from gpubuild.engine.mathlib.hyperbolic import exp_of_sum
 
 # erf x / x - 1 in x^2, up to 0.93^2
 _NEAR_F32 = (0.12837915122509003, -0.3761247992515564, 0.11281681805849075, -0.026761693879961967,
@@ -48,60 +48,47 @@ _ERFC_SINGLE = (
 )  # fmt: skip
 
 
-def _erf_f32(code: Code) -> str:
-    x = Real(code, "%0", "float")
-    size = abs(x).least(4.0)
-    far = 1.0 - exp_f32(-(size * size.poly(_FAR_F32) + size))
-    near = size.fma((size * size).poly(_NEAR_F32), size)
-    return size.is_("olt", 0.93).pick(near, far).with_sign(x).name
+def _erf_f32(x: Real) -> Real:
+    size = abs(x).at_most(4.0)
+    far = 1.0 - exp_f32(-(size * size.polynomial(_FAR_F32) + size))
+    near = size.fma((size * size).polynomial(_NEAR_F32), size)
+    return size.compare("olt", 0.93).select(near, far).with_sign(x)
 
 
-def _erfc_f32(code: Code) -> str:
-    x = Real(code, "%0", "float").wide()
-    size = abs(x).least(10.6)
+def _erfc_f32(x: Real) -> Real:
+    size = abs(x).at_most(10.6)
     u = (size - 2.0) / (size + 2.0)
-    e = Real(code, exp64(code, (-(size * size)).name))
-    result = e * u.poly(_ERFC_F32) / size.fma(2.0, 1.0)
-    return x.is_("olt", 0.0).pick(2.0 - result, result).narrow().name
-
-
-F32: dict[str, Maker] = {"erff": _erf_f32, "erfcf": _erfc_f32}
+    e = exp_short(-(size * size))
+    result = e * u.polynomial(_ERFC_F32) / size.fma(2.0, 1.0)
+    return x.compare("olt", 0.0).select(2.0 - result, result)
 
 
 def _far(size: Real) -> Real:
-    """erfc of a number from 0.45 to 27.3, or of f32 to 10.6."""
+    """Return erfc of a number from 0.45 to 27.3, or of f32 to 10.6."""
     center, coefficients = (4.0, _ERFC_F64) if size.kind == "double" else (2.0, _ERFC_SINGLE)
     square, low = size.product(size)
     u = (size - center) / (size + center)
-    return exp_of_sum(-square, -low) * (u.poly(coefficients) / size.fma(2.0, 1.0))
+    return exp_of_sum(-square, -low) * (u.polynomial(coefficients) / size.fma(2.0, 1.0))
 
 
 def _near(x: Real) -> Real:
-    """erf of a number up to 1, or of f32 to 0.93."""
-    return x.fma((x * x).poly(_NEAR_F64 if x.kind == "double" else _NEAR_F32), x)
+    """Return erf of a number up to 1, or of f32 to 0.93."""
+    return x.fma((x * x).polynomial(_NEAR_F64 if x.kind == "double" else _NEAR_F32), x)
 
 
-def _erf_f64(code: Code) -> str:
-    x = Real(code, "%0")
-    size = abs(x).least(6.0)
+def _erf(x: Real) -> Real:
+    size = abs(x).at_most(6.0)
     far = 1.0 - _far(size)
-    return size.is_("olt", 1.0).pick(_near(size), far).with_sign(x).name
+    return size.compare("olt", 1.0).select(_near(size), far).with_sign(x)
 
 
-def _erfc(x: Real, most: float) -> Real:
-    size = abs(x).least(most)
+def _erfc(x: Real) -> Real:
+    size = abs(x).at_most(27.3 if x.kind == "double" else 10.6)
     far = _far(size)
-    far = x.is_("olt", 0.0).pick(2.0 - far, far)
-    return size.is_("olt", 0.5).pick(1.0 - _near(x), far)
+    far = x.compare("olt", 0.0).select(2.0 - far, far)
+    return size.compare("olt", 0.5).select(1.0 - _near(x), far)
 
 
-def _erfc_f64(code: Code) -> str:
-    return _erfc(Real(code, "%0"), 27.3).name
-
-
-def _erfc_single(code: Code) -> str:
-    return _erfc(Real(code, "%0", "float"), 10.6).name
-
-
-F64: dict[str, Maker] = {"erf": _erf_f64, "erfc": _erfc_f64}
-SINGLE: dict[str, Maker] = {"erfcf": _erfc_single}
+F32: dict[str, Function] = {"erff": _erf_f32, "erfcf": in_f64(_erfc_f32)}
+F64: dict[str, Function] = {"erf": _erf, "erfc": _erfc}
+SINGLE: dict[str, Function] = {"erfcf": _erfc}

@@ -1,52 +1,78 @@
-"""Reals: formulas of floats, written with Python's operators, that add LLVM IR to a ``Code``.
+"""Floating-point formulas, written with Python's operators, that become straight-line LLVM IR.
 
-``a * b`` and ``a + b`` stay two roundings; ``fma`` is one where the CPU has it, and ``product`` is exact
-everywhere: by Dekker's splitting without fused operations, for what is below 2^995.
+LLVM vectorises the functions of this package over work-items, which it cannot do with calls of the C
+library, and the program needs no library of vector functions. They have no branches, tables or calls, and
+a vector gives the same bits as single values. With fused multiply-add the bits differ from those without.
 
-Contractions: ``fma`` of f32 on CPUs without an instruction for it.
-
-The product is exact in f64. The sum is rounded to odd there: towards zero, with the last bit set where
-something was lost, so that rounding it again gives what rounding once would.
+``a * b + c`` has two roundings. ``fma`` has one where the CPU has the instruction, and ``product`` is
+exact everywhere: without fused operations by Dekker's splitting, for results below 2^995.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from gpubuild.engine.mathlib.polynomials import ROUND_F64, Code, Maker
-
+INFINITY = float("inf")
+NAN = float("nan")
+LN2 = 0.6931471805599453
+# Adding one of these leaves a rounded integer in the low bits: 1.5 * 2^23 and 1.5 * 2^52.
+ROUND = {"float": 12582912.0, "double": 6755399441055744.0}
+SHORT = {"float": "f32", "double": "f64"}
 _INTEGERS = {"float": "i32", "double": "i64"}
-_SHORT = {"float": "f32", "double": "f64"}
 _MANTISSA = {"float": 23, "double": 52}
 _BIAS = {"float": 127, "double": 1023}
-_ROUND = {"float": 12582912.0, "double": ROUND_F64}
 _SPLIT = 134217729.0  # 2^27 + 1: parts of 26 bits each
+_LONG = 7  # coefficients
+
+
+@dataclass(slots=True)
+class Code:
+    """The instructions of one function.
+
+    ``fused``: the CPU has fused multiply-add. ``library``: the function may call the C library.
+    """
+
+    fused: bool
+    library: bool = True
+    lines: list[str] = field(default_factory=list)
+    declarations: set[str] = field(default_factory=set)
+
+    def value(self, text: str) -> str:
+        """Add an instruction and return the name of its value."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}\n")
+        return name
+
+    def line(self, text: str) -> None:
+        """Add a branch, or the label of a block."""
+        self.lines.append(f"{text if text.endswith(':') else '  ' + text}\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class Condition:
     """A condition."""
 
     code: Code
     name: str
 
-    def __and__(self, other: Truth) -> Truth:
-        return Truth(self.code, self.code.value(f"and i1 {self.name}, {other.name}"))
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(self.code, self.code.value(f"and i1 {self.name}, {other.name}"))
 
-    def __or__(self, other: Truth) -> Truth:
-        return Truth(self.code, self.code.value(f"or i1 {self.name}, {other.name}"))
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(self.code, self.code.value(f"or i1 {self.name}, {other.name}"))
 
-    def __invert__(self) -> Truth:
-        return Truth(self.code, self.code.value(f"xor i1 {self.name}, true"))
+    def __invert__(self) -> Condition:
+        return Condition(self.code, self.code.value(f"xor i1 {self.name}, true"))
 
-    def pick(self, yes: Real | float, no: Real | float) -> Real:
-        """One of two numbers, at least one of which is no constant."""
+    def select(self, yes: Real | float, no: Real | float) -> Real:
+        """Select one of two numbers, at least one of which is no constant."""
         known = yes if isinstance(yes, Real) else no
         if not isinstance(known, Real):
             raise TypeError("two constants have no type")
-        a, b = known.same(yes), known.same(no)
-        return known.made(f"select i1 {self.name}, {known.kind} {a}, {known.kind} {b}")
+        a, b = known.operand(yes), known.operand(no)
+        return known.emit(f"select i1 {self.name}, {known.kind} {a}, {known.kind} {b}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +83,24 @@ class Real:
     name: str
     kind: str = "double"
 
-    def made(self, text: str) -> Real:
-        """The value of an instruction."""
+    def emit(self, text: str) -> Real:
+        """Add an instruction and return its value, of the same type."""
         return Real(self.code, self.code.value(text), self.kind)
 
     def constant(self, value: float) -> Real:
-        """A constant of the same type."""
-        return Real(self.code, self.code.number(value, self.kind), self.kind)
+        """Return a constant of the same type."""
+        return Real(self.code, self.operand(value), self.kind)
 
-    def same(self, value: Real | float) -> str:
-        """The name of a number, or a constant's bits."""
-        return value.name if isinstance(value, Real) else self.code.number(value, self.kind)
+    def operand(self, value: Real | float) -> str:
+        """Return the name of a number, or a constant as LLVM writes it: as the bits of a double."""
+        if isinstance(value, Real):
+            return value.name
+        if self.kind == "float":
+            value = struct.unpack("f", struct.pack("f", value))[0]
+        return f"0x{struct.unpack('Q', struct.pack('d', value))[0]:016X}"
 
     def _binary(self, operation: str, left: Real | float, right: Real | float) -> Real:
-        return self.made(f"{operation} {self.kind} {self.same(left)}, {self.same(right)}")
+        return self.emit(f"{operation} {self.kind} {self.operand(left)}, {self.operand(right)}")
 
     def __add__(self, other: Real | float) -> Real:
         return self._binary("fadd", self, other)
@@ -97,41 +127,49 @@ class Real:
         return self._binary("fdiv", other, self)
 
     def __neg__(self) -> Real:
-        return self.made(f"fneg {self.kind} {self.name}")
+        return self.emit(f"fneg {self.kind} {self.name}")
 
     def __abs__(self) -> Real:
         return self._intrinsic("fabs")
 
     def _intrinsic(self, name: str, *others: Real | float) -> Real:
-        callee = f"llvm.{name}.{_SHORT[self.kind]}"
+        callee = f"llvm.{name}.{SHORT[self.kind]}"
         kinds = ", ".join([self.kind] * (1 + len(others)))
         self.code.declarations.add(f"declare {self.kind} @{callee}({kinds})")
-        operands = ", ".join(f"{self.kind} {v}" for v in (self.name, *map(self.same, others)))
-        return self.made(f"call {self.kind} @{callee}({operands})")
+        operands = ", ".join(f"{self.kind} {v}" for v in (self.name, *map(self.operand, others)))
+        return self.emit(f"call {self.kind} @{callee}({operands})")
 
-    def root(self) -> Real:
-        """Its square root, rounded once."""
+    def sqrt(self) -> Real:
+        """Return the square root, rounded once."""
         return self._intrinsic("sqrt")
 
-    def whole_part(self) -> Real:
-        """Without what is behind the point."""
+    def truncate(self) -> Real:
+        """Round towards zero."""
         return self._intrinsic("trunc")
 
     def with_sign(self, other: Real) -> Real:
-        """Its size with the sign of ``other``."""
+        """Return the magnitude with the sign of ``other``."""
         return self._intrinsic("copysign", other)
 
     def fma(self, factor: Real | float, term: Real | float) -> Real:
-        """``self * factor + term``; two roundings without fused operations."""
-        name = self.code.fma(self.name, self.same(factor), self.same(term), self.kind)
-        return Real(self.code, name, self.kind)
+        """Return ``self * factor + term``, with two roundings where there are no fused operations."""
+        return self._intrinsic("fma", factor, term) if self.code.fused else self * factor + term
 
-    def poly(self, coefficients: Sequence[float]) -> Real:
-        """A polynomial, the constant term first."""
-        return Real(self.code, self.code.polynomial(self.name, tuple(coefficients), self.kind), self.kind)
+    def polynomial(self, coefficients: Sequence[float]) -> Real:
+        """Evaluate a polynomial, whose constant term is first, by Horner's scheme.
+
+        A long one becomes two, which CPUs evaluate at the same time.
+        """
+        if len(coefficients) >= _LONG:
+            square = self * self
+            return square.polynomial(coefficients[1::2]).fma(self, square.polynomial(coefficients[::2]))
+        result = self.constant(coefficients[-1])
+        for coefficient in reversed(coefficients[:-1]):
+            result = result.fma(self, coefficient)
+        return result
 
     def product(self, other: Real) -> tuple[Real, Real]:
-        """(high, low): their exact product; ``double`` only."""
+        """Return (high, low), the exact product; without fused operations only of doubles."""
         high = self * other
         if self.code.fused:
             return high, self.fma(other, -high)
@@ -143,83 +181,87 @@ class Real:
         high = scaled - (scaled - self)
         return high, self - high
 
-    def is_(self, test: str, other: Real | float) -> Truth:
-        """LLVM's comparisons: ``olt``, ``uno`` and so on."""
-        return Truth(self.code, self.code.value(f"fcmp {test} {self.kind} {self.name}, {self.same(other)}"))
+    def compare(self, test: str, other: Real | float) -> Condition:
+        """Compare by one of LLVM's predicates, such as ``olt`` or ``uno``."""
+        return Condition(
+            self.code, self.code.value(f"fcmp {test} {self.kind} {self.name}, {self.operand(other)}")
+        )
 
-    def is_negative(self) -> Truth:
-        """Whether its sign is minus; also for zeros."""
-        return Truth(self.code, self.code.value(f"icmp slt {_INTEGERS[self.kind]} {self.bits()}, 0"))
+    def is_negative(self) -> Condition:
+        """Test the sign bit, which zeros have, too."""
+        return Condition(self.code, self.code.value(f"icmp slt {_INTEGERS[self.kind]} {self.bits()}, 0"))
 
-    def least(self, bound: float) -> Real:
-        """The smaller of it and ``bound``; NaN stays."""
-        return self.is_("ogt", bound).pick(bound, self)
+    def at_most(self, bound: float) -> Real:
+        """Return the smaller of this number and ``bound``; NaN stays."""
+        return self.compare("ogt", bound).select(bound, self)
 
-    def most(self, bound: float) -> Real:
-        """The larger of it and ``bound``; NaN stays."""
-        return self.is_("olt", bound).pick(bound, self)
+    def at_least(self, bound: float) -> Real:
+        """Return the larger of this number and ``bound``; NaN stays."""
+        return self.compare("olt", bound).select(bound, self)
 
     def nearest(self) -> tuple[Real, str]:
-        """The integer next to it, as a number and as an i32 with its low bits; up to 2^50 (2^21)."""
-        return self._whole(self + _ROUND[self.kind])
+        """Return the nearest integer, as a number and as an i32; up to 2^50, or 2^21 of ``float``."""
+        return self._nearest(self + ROUND[self.kind])
 
     def nearest_to_product(self, factor: float) -> tuple[Real, str]:
-        """The integer next to ``self * factor``, up to rounding."""
-        return self._whole(self.fma(factor, _ROUND[self.kind]))
+        """Return the integer nearest to ``self * factor``, up to rounding."""
+        return self._nearest(self.fma(factor, ROUND[self.kind]))
 
-    def _whole(self, shifted: Real) -> tuple[Real, str]:
-        bits = shifted.bits()
+    def _nearest(self, shifted: Real) -> tuple[Real, str]:
+        n = shifted.low_integer()
+        return shifted - ROUND[self.kind], n
+
+    def low_integer(self) -> str:
+        """Return the low bits, as an i32, of the integer that adding ``ROUND`` has left here."""
         if self.kind == "double":
-            bits = self.code.value(f"trunc i64 {bits} to i32")
-        else:
-            bits = self.code.value(f"sub i32 {bits}, {0x4B400000}")
-        return shifted - _ROUND[self.kind], bits
+            return self.code.value(f"trunc i64 {self.bits()} to i32")
+        return self.code.value(f"sub i32 {self.bits()}, {0x4B400000}")
 
     def bits(self) -> str:
-        """Its bits, an integer."""
+        """Return the bits as an integer."""
         return self.code.value(f"bitcast {self.kind} {self.name} to {_INTEGERS[self.kind]}")
 
     def wide(self) -> Real:
-        """A float as a double."""
+        """Convert to a double."""
         return Real(self.code, self.code.value(f"fpext float {self.name} to double"))
 
     def narrow(self) -> Real:
-        """A double as a float."""
+        """Convert to a float."""
         return Real(self.code, self.code.value(f"fptrunc double {self.name} to float"), "float")
 
+    def times_power_of_two(self, exponent: str) -> Real:
+        """Multiply by 2^n in two steps: n may be below the least exponent, and above the largest."""
+        half = self.code.value(f"ashr i32 {exponent}, 1")
+        other = self.code.value(f"sub i32 {exponent}, {half}")
+        return self * self.power_of_two(half) * self.power_of_two(other)
+
     def power_of_two(self, exponent: str) -> Real:
-        """2^n of this type for an i32 ``exponent`` of a normal number."""
+        """Return 2^n of this type, where the i32 ``exponent`` is that of a normal number."""
         biased = self.code.value(f"add i32 {exponent}, {_BIAS[self.kind]}")
         integer = _INTEGERS[self.kind]
         if integer == "i64":
             biased = self.code.value(f"zext i32 {biased} to i64")
         shifted = self.code.value(f"shl {integer} {biased}, {_MANTISSA[self.kind]}")
-        return self.made(f"bitcast {integer} {shifted} to {self.kind}")
+        return self.emit(f"bitcast {integer} {shifted} to {self.kind}")
 
 
 def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
-    """(high, low): the exact sum of any two numbers."""
+    """Return (high, low), the exact sum of any two numbers."""
     high = a + b
     back = high - a
     return high, (a - (high - back)) + (b - back)
 
 
 def quick_sum(a: Real | float, b: Real) -> tuple[Real, Real]:
-    """(high, low): the exact sum where ``a`` is zero or no smaller than ``b``."""
+    """Return (high, low), the exact sum, where ``a`` is zero or no smaller than ``b``."""
     high = a + b
     return high, (a - high) + b
 
 
-def _fma(code: Code) -> str:
-    a, b, c = (Real(code, f"%{i}", "float").wide() for i in range(3))
-    total, lost = two_sum(a * b, c)
-    bits = total.bits()
-    # Nearest may be further from zero than the exact sum; then the number before it is the one.
-    further = (lost.is_("ogt", 0.0) & total.is_("olt", 0.0)) | (lost.is_("olt", 0.0) & total.is_("ogt", 0.0))
-    step = code.value(f"sext i1 {further.name} to i64")
-    some = code.value(f"zext i1 {lost.is_('one', 0.0).name} to i64")
-    odd = code.value(f"or i64 {code.value(f'add i64 {bits}, {step}')}, {some}")
-    return total.made(f"bitcast i64 {odd} to double").narrow().name
+# Adds the instructions of a function; parameters are Reals, or names of values for integers.
+Function = Callable[..., Real]
 
 
-UNFUSED: dict[str, Maker] = {"fmaf": _fma}
+def in_f64(function: Function) -> Function:
+    """Return the f32 function that computes ``function`` in f64 and rounds once."""
+    return lambda *numbers: function(*[x.wide() for x in numbers]).narrow()

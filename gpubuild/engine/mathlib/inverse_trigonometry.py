@@ -1,8 +1,9 @@
-"""Inverse trigonometry: ``atan``, ``atan2``, ``asin``, ``acos`` of f32 (in f64, rounded once) and f64.
+"""Inverse trigonometric functions ``atan``, ``atan2``, ``asin``, ``acos`` of f32 and f64.
 
-An arc tangent is taken of something up to tan(pi/8), after a turn by pi/4 and one to the other axis, with one
-division; an arc sine above 1/2 is that of a root. Coefficients: minimax fits in the square of the argument,
-the leading x left out; bounds on errors are in docs/cpu.md.
+Arc tangents are computed of numbers up to tan(pi/8), after a turn by pi/4 and one to the other axis, with
+one division; an arc sine above 1/2 is that of a root. f32 computes in f64, or where f64 is slow in f32
+(``SINGLE``). Coefficients are minimax fits in the square of the argument, without the leading x; docs/cpu.md
+has bounds on errors.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gpubuild.engine.mathlib.expressions import Real, Truth, quick_sum
-from gpubuild.engine.mathlib.polynomials import INFINITY, Code, Maker
+from gpubuild.engine.mathlib.expressions import INFINITY, Condition, Function, Real, in_f64, quick_sum
 
 _ATAN_F32 = (-0.3333333329631246, 0.19999994394064738, -0.14285426202478851, 0.11104048869896439,
              -0.08997235801538626, 0.06992926083251341, -0.03795313431487493)  # fmt: skip
@@ -44,14 +44,17 @@ _EIGHTH = 0.41421356237309503  # tan(pi/8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fits:
-    """What differs between f32 and f64: coefficients, and whether second parts of numbers count."""
+    """Values that differ between the types: coefficients, and whether second parts of numbers count."""
 
     atan: tuple[float, ...]
     asin: tuple[float, ...]
     exact: bool
     quarter: tuple[float, float] = _QUARTER
-    endless: float = 2.0**500  # whose arc tangent is that of infinity
-    scaled: tuple[float, float] = (2.0**900, 2.0**150)  # from where on quotients are scaled, and by what
+    endless: float = 2.0**500  # its arc tangent is that of infinity
+    scaled: tuple[float, float] = (
+        2.0**900,
+        2.0**150,
+    )  # the bound beyond which quotients are scaled, and the factor
 
 
 _FITS = {
@@ -69,7 +72,7 @@ _FITS = {
 
 
 def _sum(fits: _Fits, quarters: Real, large: Real, small: Real) -> Real:
-    """``quarters`` * pi / 4 + ``large`` + ``small``; quarters is zero or the largest."""
+    """Return ``quarters`` * pi / 4 + ``large`` + ``small``, where ``quarters`` is zero or the largest."""
     base = quarters * fits.quarter[0]
     if not fits.exact:
         return base + (large + small)
@@ -78,7 +81,7 @@ def _sum(fits: _Fits, quarters: Real, large: Real, small: Real) -> Real:
 
 
 def _quotient(fits: _Fits, top: tuple[Real, Real], bottom: tuple[Real, Real]) -> tuple[Real, Real]:
-    """(u, a little): the first parts' quotient, and what it misses."""
+    """Return (u, e): the quotient of the first parts, and the rest of the exact quotient."""
     if not fits.exact:
         return top[0] / bottom[0], top[1]
     u = top[0] / bottom[0]
@@ -88,107 +91,86 @@ def _quotient(fits: _Fits, top: tuple[Real, Real], bottom: tuple[Real, Real]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Angle:
-    """quarters * pi / 4 + large + small."""
+    """The angle quarters * pi / 4 + large + small."""
 
     quarters: Real
     large: Real
     small: Real
 
-    def mirrored(self, test: Truth, quarters: float) -> _Angle:
-        """``quarters`` * pi / 4 minus it where ``test`` holds."""
+    def mirrored(self, test: Condition, quarters: float) -> _Angle:
+        """Return ``quarters`` * pi / 4 minus this angle where ``test`` holds."""
         return _Angle(
-            quarters=test.pick(quarters - self.quarters, self.quarters),
-            large=test.pick(-self.large, self.large),
-            small=test.pick(-self.small, self.small),
+            quarters=test.select(quarters - self.quarters, self.quarters),
+            large=test.select(-self.large, self.large),
+            small=test.select(-self.small, self.small),
         )
 
 
 def _first_octant(fits: _Fits, least: Real, most: Real) -> _Angle:
-    """The angle of (``most``, ``least``), 0 <= least <= most: pi/4 for two infinities, 0 for two zeros."""
-    same = least.is_("oeq", most)
-    large = least.is_("ogt", most * _EIGHTH) | (same & most.is_("ogt", 0.0))
+    """Return the angle of (most, least), 0 <= least <= most: pi/4 for two infinities, 0 for two zeros."""
+    same = least.compare("oeq", most)
+    large = least.compare("ogt", most * _EIGHTH) | (same & most.compare("ogt", 0.0))
     minus, plus = quick_sum(-most, least), quick_sum(most, least)
-    top = (large.pick(minus[0], least), large.pick(minus[1], 0.0))
-    bottom = (large.pick(plus[0], most), large.pick(plus[1], 0.0))
+    top = (large.select(minus[0], least), large.select(minus[1], 0.0))
+    bottom = (large.select(plus[0], most), large.select(plus[1], 0.0))
     quotient, missed = _quotient(fits, top, bottom)
-    u = same.pick(0.0, quotient)
+    u = same.select(0.0, quotient)
     z = u * u
-    small = (z * u) * z.poly(fits.atan)
+    small = (z * u) * z.polynomial(fits.atan)
     if fits.exact:
-        counts = bottom[0].is_("olt", INFINITY) & top[0].is_("one", 0.0)
-        small = small + counts.pick(missed - missed * z, 0.0)
-    return _Angle(quarters=large.pick(most.constant(1.0), 0.0), large=u, small=small)
+        counts = bottom[0].compare("olt", INFINITY) & top[0].compare("one", 0.0)
+        small = small + counts.select(missed - missed * z, 0.0)
+    return _Angle(quarters=large.select(most.constant(1.0), 0.0), large=u, small=small)
 
 
 def _atan(fits: _Fits, x: Real) -> Real:
-    size = abs(x).least(fits.endless)
-    steep = size.is_("ogt", 1.0)
-    angle = _first_octant(fits, steep.pick(1.0, size), steep.pick(size, 1.0)).mirrored(steep, 2.0)
+    size = abs(x).at_most(fits.endless)
+    steep = size.compare("ogt", 1.0)
+    angle = _first_octant(fits, steep.select(1.0, size), steep.select(size, 1.0)).mirrored(steep, 2.0)
     return _sum(fits, angle.quarters, angle.large, angle.small).with_sign(x)
 
 
 def _atan2(fits: _Fits, y: Real, x: Real) -> Real:
     up, across = abs(y), abs(x)
-    if fits.exact:  # their sum must not overflow; what is lost of the smaller one does not count
+    if fits.exact:  # their sum must not overflow; the lost digits of the smaller one do not count
         end, factor = fits.scaled
-        huge = up.is_("ogt", end) | across.is_("ogt", end)
-        tiny = up.is_("olt", 1 / end) & across.is_("olt", 1 / end)
-        up, across = (huge.pick(v * (1 / factor), tiny.pick(v * factor, v)) for v in (up, across))
-    steep = up.is_("ogt", across)
-    angle = _first_octant(fits, steep.pick(across, up), steep.pick(up, across))
+        huge = up.compare("ogt", end) | across.compare("ogt", end)
+        tiny = up.compare("olt", 1 / end) & across.compare("olt", 1 / end)
+        up, across = (huge.select(v * (1 / factor), tiny.select(v * factor, v)) for v in (up, across))
+    steep = up.compare("ogt", across)
+    angle = _first_octant(fits, steep.select(across, up), steep.select(up, across))
     angle = angle.mirrored(steep, 2.0).mirrored(x.is_negative(), 4.0)
     result = _sum(fits, angle.quarters, angle.large, angle.small).with_sign(y)
-    return y.is_("uno", x).pick(x + y, result)
+    return y.compare("uno", x).select(x + y, result)
 
 
 def _arc(fits: _Fits, x: Real, *, cosine: bool) -> Real:
     size = abs(x)
-    far = size.is_("ogt", 0.5)
-    z = far.pick((1.0 - size) * 0.5, size * size)
-    s = far.pick(z.root(), size)
-    small = (z * s) * z.poly(fits.asin)
-    large, small = far.pick(s + s, s), far.pick(small + small, small)
+    far = size.compare("ogt", 0.5)
+    z = far.select((1.0 - size) * 0.5, size * size)
+    s = far.select(z.sqrt(), size)
+    small = (z * s) * z.polynomial(fits.asin)
+    large, small = far.select(s + s, s), far.select(small + small, small)
     two, none = x.constant(2.0), x.constant(0.0)
     if not cosine:
-        quarters = far.pick(two, none)
-        return _sum(fits, quarters, far.pick(-large, large), far.pick(-small, small)).with_sign(x)
+        quarters = far.select(two, none)
+        return _sum(fits, quarters, far.select(-large, large), far.select(-small, small)).with_sign(x)
     # near: pi/2 - asin x; far: twice the arc sine, or pi minus that
-    quarters = far.pick(x.is_negative().pick(x.constant(4.0), none), two)
-    sign = far.pick(x, -x)
+    quarters = far.select(x.is_negative().select(x.constant(4.0), none), two)
+    sign = far.select(x, -x)
     return _sum(fits, quarters, large.with_sign(sign), small.with_sign(sign))
 
 
-_UNARY: dict[str, Callable[[_Fits, Real], Real]] = {
+_FUNCTIONS: dict[str, Callable[..., Real]] = {
     "atan": _atan,
     "asin": partial(_arc, cosine=False),
     "acos": partial(_arc, cosine=True),
+    "atan2": _atan2,
 }
-
-
-def _maker_f32(function: Callable[..., Real], count: int) -> Maker:
-    def make(code: Code) -> str:
-        wide = [Real(code, f"%{i}", "float").wide() for i in range(count)]
-        return function(_FITS["f32"], *wide).narrow().name
-
-    return make
-
-
-def _maker(fits: str, kind: str, function: Callable[..., Real], count: int) -> Maker:
-    def make(code: Code) -> str:
-        return function(_FITS[fits], *(Real(code, f"%{i}", kind) for i in range(count))).name
-
-    return make
-
-
-F32: dict[str, Maker] = {
-    **{f"{name}f": _maker_f32(function, 1) for name, function in _UNARY.items()},
-    "atan2f": _maker_f32(_atan2, 2),
+F32: dict[str, Function] = {
+    f"{name}f": in_f64(partial(function, _FITS["f32"])) for name, function in _FUNCTIONS.items()
 }
-F64: dict[str, Maker] = {
-    **{name: _maker("f64", "double", function, 1) for name, function in _UNARY.items()},
-    "atan2": _maker("f64", "double", _atan2, 2),
-}
-SINGLE: dict[str, Maker] = {
-    **{f"{name}f": _maker("single", "float", function, 1) for name, function in _UNARY.items()},
-    "atan2f": _maker("single", "float", _atan2, 2),
+F64: dict[str, Function] = {name: partial(function, _FITS["f64"]) for name, function in _FUNCTIONS.items()}
+SINGLE: dict[str, Function] = {
+    f"{name}f": partial(function, _FITS["single"]) for name, function in _FUNCTIONS.items()
 }

@@ -1,14 +1,13 @@
-"""Far turns: the quarter turns in a large number, where there is no C library to ask.
+"""Sine, cosine and tangent far from zero.
 
-Payne and Hanek's way: x is m * 2^e with an integer m of 53 bits (f32: 24), and of 2/pi only 192 bits count,
-which begin where its product with x has the bit that is worth two quarter turns. Of that product 126 bits
-are behind the point. No double is closer to a multiple of pi/2 than 2^-62, so that 64 bits of what is left
-are good. It is a branch of its own, which work-items that need it not pass by.
+On CPUs the C library computes them, one at a time. A branch or a call in a loop would keep LLVM from
+vectorising it. So the call is to a function with variants for vectors, which return their second argument
+at once where no element is far.
 
-Far values: arguments for which vector code hands over to the C library, one at a time.
-
-A branch in a loop would keep LLVM from vectorising it, as would a call. So the call is to a function with
-variants for vectors, which return at once what they are given where no element is far.
+On GPUs, Payne and Hanek's method finds the quarter turns in a large number. x is m * 2^e with an integer m
+of 53 bits (f32: 24). Of 2/pi only 192 bits count, from the one whose product with x is two quarter turns.
+126 bits of that product are fractional. No double is closer to a multiple of pi/2 than 2^-62, so 64 bits of
+the remainder are good. The code is a branch of its own, which work-items with near arguments skip.
 """
 
 from __future__ import annotations
@@ -17,29 +16,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpubuild.engine.mathlib.expressions import Real, quick_sum
-from gpubuild.engine.mathlib.polynomials import Code
+from gpubuild.engine.mathlib.expressions import NAN, SHORT, Code, Condition, Real, quick_sum
 
 PREFIX = "gpubuild.far."
 _ATTRIBUTES = "noinline nounwind willreturn memory(none)"
 _SIZES = (2, 4, 8, 16)
-_SHORT = {"float": "f32", "double": "f64"}
 
 
 def or_far(name: str, x: Real, most: float, near: Real) -> Real:
-    """``near`` where |x| is at most ``most``; else, and for NaN, C's function ``name`` of ``x``."""
+    """Return ``near`` where |x| is at most ``most``; else, and for NaN, call C's function ``name``."""
     code, kind = x.code, x.kind
     code.declarations.add(f"declare {kind} @{name}({kind}) {_ATTRIBUTES.removeprefix('noinline ')}")
-    code.declarations.add(f"declare {kind} @llvm.fabs.{_SHORT[kind]}({kind})")
-    bound = code.number(most, kind)
+    code.declarations.add(f"declare {kind} @llvm.fabs.{SHORT[kind]}({kind})")
+    bound = x.operand(most)
     code.declarations.add(_alone(name, kind, bound))
     for size in _SIZES:
-        vector = f"v{size}{_SHORT[kind]}"
+        vector = f"v{size}{SHORT[kind]}"
         code.declarations.add(f"declare <{size} x {kind}> @llvm.fabs.{vector}(<{size} x {kind}>)")
         code.declarations.add(f"declare i1 @llvm.vector.reduce.and.v{size}i1(<{size} x i1>)")
         code.declarations.add(_together(name, kind, bound, size))
     variants = ",".join(f"_ZGV_LLVM_N{n}vv_{PREFIX}{name}({PREFIX}{name}.{n})" for n in _SIZES)
-    return x.made(
+    return x.emit(
         f"call {kind} @{PREFIX}{name}({kind} {x.name}, {kind} {near.name})"
         f' "vector-function-abi-variant"="{variants}"'
     )
@@ -48,7 +45,7 @@ def or_far(name: str, x: Real, most: float, near: Real) -> Real:
 def _alone(name: str, kind: str, bound: str) -> str:
     return (
         f"define internal {kind} @{PREFIX}{name}({kind} %x, {kind} %near) {_ATTRIBUTES} {{\n"
-        f"  %size = call {kind} @llvm.fabs.{_SHORT[kind]}({kind} %x)\n"
+        f"  %size = call {kind} @llvm.fabs.{SHORT[kind]}({kind} %x)\n"
         f"  %close = fcmp ole {kind} %size, {bound}\n"
         "  br i1 %close, label %ready, label %far\n"
         f"far:\n  %r = call {kind} @{name}({kind} %x)\n  ret {kind} %r\n"
@@ -61,7 +58,7 @@ def _together(name: str, kind: str, bound: str, size: int) -> str:
     bounds = ", ".join([f"{kind} {bound}"] * size)
     lines = [
         f"define internal {vector} @{PREFIX}{name}.{size}({vector} %x, {vector} %near) {_ATTRIBUTES} {{",
-        f"  %size = call {vector} @llvm.fabs.v{size}{_SHORT[kind]}({vector} %x)",
+        f"  %size = call {vector} @llvm.fabs.v{size}{SHORT[kind]}({vector} %x)",
         f"  %close = fcmp ole {vector} %size, <{bounds}>",
         f"  %all = call i1 @llvm.vector.reduce.and.v{size}i1(<{size} x i1> %close)",
         f"  br i1 %all, label %ready, label %far\nready:\n  ret {vector} %near\nfar:",
@@ -78,7 +75,7 @@ def _together(name: str, kind: str, bound: str, size: int) -> str:
     return "\n".join([*lines, f"  ret {vector} {result}\n}}"])
 
 
-# 2/pi behind the point, after 64 zeros
+# The fractional bits of 2/pi, after 64 zeros
 _TWO_OVER_PI = (
     0x0000000000000000, 0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
     0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E,
@@ -87,12 +84,12 @@ _TWO_OVER_PI = (
     0x7527BAC7EBE5F17B, 0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB,
 )  # fmt: skip
 _TABLE = "@gpubuild.two_over_pi"
-_CONSTANTS = 4  # AMDGPU's address space for them, like any other one elsewhere
+_CONSTANTS = 4  # AMDGPU's address space for them; others have no special one of this number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """How a type lies in memory, and pi/2 in two parts of it."""
+    """The bits of a type, and pi/2 in two parts of it."""
 
     mantissa: int  # bits
     exponents: int  # the largest biased one, of infinities and NaN
@@ -110,32 +107,34 @@ _LAYOUTS = {
 }
 
 
-def near_or_far(x: Real, most: float, reduce: Callable[[], tuple[str, str, str]]) -> tuple[str, str, str]:
-    """(a, b, n): ``x`` is n * pi/2 + a + b plus turns, as ``reduce`` has it for |x| up to ``most``.
+Reduced = tuple[Real, Real, str]
 
-    For the first branch of a function only: the blocks have fixed names.
+
+def near_or_far(x: Real, most: float, reduce: Callable[[Real], Reduced]) -> Reduced:
+    """Return (a, b, n): ``x`` is n * pi/2 + a + b plus turns, by ``reduce`` for |x| up to ``most``.
+
+    Only the first branch of a function can be this one: its blocks have fixed names.
     """
     code = x.code
-    test = abs(x).is_("ole", most)
-    code.line(f"br i1 {test.name}, label %near, label %far")
+    code.line(f"br i1 {abs(x).compare('ole', most).name}, label %near, label %far")
     code.line("near:")
-    near = reduce()
+    near = reduce(x)
     code.line("br label %reduced")
     code.line("far:")
-    a, b, n = _far_quarters(x)
+    far = _far_quarters(x)
     code.line("br label %reduced")
     code.line("reduced:")
-    pairs = zip((x.kind, x.kind, "i32"), near, (a.name, b.name, n), strict=True)
-    one, two, three = (
-        code.value(f"phi {kind} [ {left}, %near ], [ {right}, %far ]") for kind, left, right in pairs
+    a, b = (
+        x.emit(f"phi {x.kind} [ {left.name}, %near ], [ {right.name}, %far ]")
+        for left, right in zip(near[:2], far[:2], strict=True)
     )
-    return one, two, three
+    return a, b, code.value(f"phi i32 [ {near[2]}, %near ], [ {far[2]}, %far ]")
 
 
-def _far_quarters(x: Real) -> tuple[Real, Real, str]:
-    """(a, b, n): ``x`` is n * pi/2 + a + b plus turns, for |x| from 2^-9 (f32: 2^-39).
+def _far_quarters(x: Real) -> Reduced:
+    """Return (a, b, n): ``x`` is n * pi/2 + a + b plus turns, for |x| from 2^-9 (f32: 2^-39).
 
-    Both parts are of the type of ``x``; NaN for what is not finite.
+    ``a`` is NaN where ``x`` is not finite.
     """
     code, layout = x.code, _LAYOUTS[x.kind]
     words = ", ".join(f"i64 {word}" for word in _TWO_OVER_PI)
@@ -150,7 +149,7 @@ def _far_quarters(x: Real) -> tuple[Real, Real, str]:
     low = code.value(f"and i64 {bits}, {(1 << layout.mantissa) - 1}")
     mantissa = code.value(f"or i64 {low}, {1 << layout.mantissa}")
     product = _product(code, mantissa, code.value(f"sub i64 {exponent}, {layout.first}"))
-    # The top bits count quarters, and the next one says whether the nearest is one more.
+    # The top two bits count quarters; the next one rounds to the nearest.
     rest = code.value(f"shl i128 {product}, 2")
     above = code.value(f"icmp slt i128 {rest}, 0")
     quarters = code.value(f"trunc i128 {code.value(f'lshr i128 {product}, 126')} to i32")
@@ -162,26 +161,25 @@ def _far_quarters(x: Real) -> tuple[Real, Real, str]:
     a, b = quick_sum(a, more.fma(layout.half_pi[0], high.fma(layout.half_pi[1], missed)))
     negative = x.is_negative()
     other = code.value(f"xor i1 {negative.name}, {above}")
-    a, b = (x.made(f"select i1 {other}, {x.kind} {(-v).name}, {x.kind} {v.name}") for v in (a, b))
+    a, b = (x.emit(f"select i1 {other}, {x.kind} {(-v).name}, {x.kind} {v.name}") for v in (a, b))
     n = code.value(f"select i1 {negative.name}, i32 {code.value(f'sub i32 0, {n}')}, i32 {n}")
     infinite = code.value(f"icmp eq i64 {exponent}, {layout.exponents}")
-    nan = code.number(float("nan"), x.kind)
-    return x.made(f"select i1 {infinite}, {x.kind} {nan}, {x.kind} {a.name}"), b, n
+    return Condition(code, infinite).select(NAN, a), b, n
 
 
 def _product(code: Code, mantissa: str, offset: str) -> str:
-    """The upper 128 of the lower 192 bits of ``mantissa`` times the table's from bit ``offset`` on."""
+    """Return the upper 128 of the lower 192 bits of ``mantissa`` times the table from bit ``offset``."""
     word = code.value(f"lshr i64 {offset}, 6")
     shift = code.value(f"and i64 {offset}, 63")
     code.declarations.add("declare i64 @llvm.fshl.i64(i64, i64, i64)")
     loaded = []
     for k in range(4):
         index = code.value(f"add i64 {word}, {k}")
-        place = code.value(
+        address = code.value(
             f"getelementptr inbounds [{len(_TWO_OVER_PI)} x i64], ptr addrspace({_CONSTANTS}) {_TABLE}, "
             f"i64 0, i64 {index}"
         )
-        loaded.append(code.value(f"load i64, ptr addrspace({_CONSTANTS}) {place}"))
+        loaded.append(code.value(f"load i64, ptr addrspace({_CONSTANTS}) {address}"))
     first, second, third = (
         code.value(f"call i64 @llvm.fshl.i64(i64 {a}, i64 {b}, i64 {shift})") for a, b in pairwise(loaded)
     )
@@ -196,7 +194,7 @@ def _product(code: Code, mantissa: str, offset: str) -> str:
 
 
 def _fraction(x: Real, size: str) -> tuple[Real, Real]:
-    """(high, low): 2^-128 times a positive i128 of at most 63 leading zeros, of the type of ``x``."""
+    """Return (high, low), 2^-128 times a positive i128 of at most 63 leading zeros, of the type of ``x``."""
     code = x.code
     bits = _LAYOUTS[x.kind].mantissa + 1
     code.declarations.add("declare i64 @llvm.ctlz.i64(i64, i1)")
@@ -209,6 +207,6 @@ def _fraction(x: Real, size: str) -> tuple[Real, Real]:
     for k in (1, 2):
         part = code.value(f"trunc i128 {code.value(f'lshr i128 {full}, {128 - k * bits}')} to {whole}")
         part = code.value(f"and {whole} {part}, {(1 << bits) - 1}")
-        parts.append(x.made(f"uitofp {whole} {part} to {x.kind}"))
+        parts.append(x.emit(f"uitofp {whole} {part} to {x.kind}"))
     scale = x.power_of_two(code.value(f"trunc i64 {code.value(f'sub i64 0, {zeros}')} to i32"))
     return parts[0] * (scale * 2.0**-bits), parts[1] * (scale * 2.0 ** (-2 * bits))

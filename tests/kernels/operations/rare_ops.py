@@ -157,9 +157,7 @@ def _memref() -> None:
         {"xs": X, "tag": np.zeros(1, np.int32)},
         {},
         attributes=f"workgroup(%w : memref<4xf32, {WORKGROUP}>)",
-        refused=dict.fromkeys(
-            TARGETS, "asks for an engine that copies beside the program, which no target has"
-        ),
+        refused=dict.fromkeys(TARGETS, "needs a copy engine, which no target has"),
     )
 
 

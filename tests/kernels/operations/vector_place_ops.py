@@ -192,7 +192,12 @@ def _rare() -> None:
         breaks=("arith.addf %v, %v", "arith.subf %v, %v"),
     )
     for name, op, body, reason in (
-        ("vscale", "vector.vscale", "%n = vector.vscale", "asks for a length that no target has"),
+        (
+            "vscale",
+            "vector.vscale",
+            "%n = vector.vscale",
+            "needs vectors of scalable length, which no target has",
+        ),
         (
             "scalable",
             "vector.scalable.extract, insert",

@@ -1,19 +1,24 @@
-"""ROCDL: one gpu.module for one AMD chip: MLIR, LLVM IR, object, hsaco."""
+"""Compilation of one gpu.module for one AMD chip: MLIR, LLVM IR, object, hsaco.
+
+llvmlite has no assembler for AMD GPUs. A module with inline assembly, which ROCm's printf has as well, goes
+to ld.lld as bitcode. Its link-time code generation does the same as llvmlite does for other modules.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 from gpubuild.engine.backends import gpu_compile
-from gpubuild.engine.backends.amd import assembly, ocml, passes, printf, workarounds
-from gpubuild.engine.backends.amd.assembly import parse_assembly
+from gpubuild.engine.backends.amd import ocml, passes, printf, workarounds
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
+    KernelInfo,
     Stage,
-    info_json,
+    check_target,
     optimize_module,
     refuse_undefined,
     run_stages,
@@ -21,7 +26,7 @@ from gpubuild.engine.backends.gpu_compile import (
     take_lowered,
     user_libraries,
     with_inline_locations,
-    with_parameters,
+    write_info,
 )
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import llvm, step_io
@@ -42,15 +47,16 @@ _INSTALL_HINT = (
     "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
     "or set ROCM_PATH to a ROCm installation"
 )
-_OBJECT_FILE = "module.o"
+_OBJECT_FILE, _BITCODE_FILE, _ASSEMBLY_FILE = "module.o", "module.bc", "module.s"
+_ASM = re.compile(r'(?:^|\s)asm (?:[a-z]+ )*"', re.MULTILINE)  # quotes inside strings are escaped
 
 
 @dataclass(slots=True, kw_only=True)
 class AmdBuild(DeviceBuild):
     """One compile under way for AMD."""
 
-    formats: tuple[str, ...] = ()  # of the messages that kernels leave for the host
-    link_arguments: list[str] = field(default_factory=list)  # what ld.lld is given
+    formats: tuple[str, ...] = ()  # of the messages that kernels write for the host
+    link_arguments: list[str] = field(default_factory=list)  # of ld.lld
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -64,15 +70,13 @@ def run(params: CompileParams, io: StepIO) -> None:
     run_stages(AmdBuild(params=params, io=io), stages)
 
 
-def check_target(build: AmdBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about."""
-    params = build.params
-    AMD.check(params.target.chip, params.target.features, params.target.triple)
-    build.features = features_with_flags(params.target.features, params.target.flags)
+def set_features(build: AmdBuild) -> None:
+    """Stage: add the features that flags of the target stand for."""
+    build.features = features_with_flags(build.features, build.params.target.flags)
 
 
 def lower_module(build: AmdBuild) -> None:
-    """Stage: MLIR to an LLVM module."""
+    """Stage: lower MLIR to an LLVM module."""
     if build.io.has("bitcode"):
         take_bitcode(build)
         return
@@ -82,9 +86,9 @@ def lower_module(build: AmdBuild) -> None:
 
 
 def link_libraries(build: AmdBuild) -> None:
-    """Stage: the user's libraries, then ours, then ROCm's for what those lack, and their controls.
+    """Stage: link the user's libraries, gpubuild's, then ROCm's for other functions, with their controls.
 
-    Ours come first, so that a machine with ROCm makes the same bytes as one without.
+    gpubuild's precede ROCm's, so that a machine with ROCm makes the same bytes as one without.
     """
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.target))
     if build.formats:
@@ -92,17 +96,18 @@ def link_libraries(build: AmdBuild) -> None:
     if record := printf.assertion_record(llvm.undefined_symbols(build.module)):
         llvm.link_text(build.module, record, "record of assertions")
     given = user_libraries(build.io)
+    target = build.params.target
     asks_for_all = (
-        build.params.target.opt_level == 0 and not given and not workarounds.reads_its_own(build.module)
+        target.opt_level == 0 and not given and not workarounds.reads_implicit_arguments(build.module)
     )
-    libraries = [*given, *(_own_library(name) for name in _own_libraries(build.params.target))]
+    libraries = [*given, *(_own_library(name) for name in _own_libraries(target))]
     try:
         llvm.link_libraries(build.module, libraries)
     except StepError as error:
         versions = [int(version) for version in _OTHER_VERSION.findall(error.output)]
         if not versions:
             raise
-        asked = code_object_version(build.params.target)
+        asked = code_object_version(target)
         other = next((v for v in versions if v != asked // 100), asked // 100)
         raise error.with_(
             hint=f"the library is for code objects of version {other}: compile it with "
@@ -111,12 +116,12 @@ def link_libraries(build: AmdBuild) -> None:
     mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
-    build.module = workarounds.move_out(build.module, build.params.target.chip)
+    build.module = workarounds.move_traps(build.module, target.chip)
     missing = llvm.undefined_symbols(build.module)
     wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
     if not wanted:
         if asks_for_all:
-            build.module = workarounds.say_unused(build.module)
+            build.module = workarounds.mark_unused_arguments(build.module)
         return
     if not build.io.has_tool(_DEVICE_LIBRARIES):
         names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]
@@ -127,13 +132,13 @@ def link_libraries(build: AmdBuild) -> None:
             hint=_INSTALL_HINT,
         )
     folder = Path(build.io.tool(_DEVICE_LIBRARIES)[0])
-    # ocml and ockl call each other, so both are offered as soon as one is needed.
+    # ocml and ockl call each other, so both are linked as soon as one is needed.
     offered = [(file, _read(folder / file)) for _, file in _ROCM_LIBRARIES]
     llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
 
 
 def emit_code(build: AmdBuild) -> None:
-    """Stage: assembly text (for people, and for its metadata) and what the linker makes the object of."""
+    """Stage: emit assembly text, for people and for its metadata, and the linker's input."""
     refuse_undefined(
         build,
         frozenset(),
@@ -147,15 +152,8 @@ def emit_code(build: AmdBuild) -> None:
         ),
     )
     params = build.params
-    if assembly.uses_inline_assembly(build.module):
-        build.assembly, build.link_arguments = assembly.emit_assembly(
-            build.module,
-            build.io,
-            chip=params.target.chip,
-            features=build.features,
-            opt_level=params.target.opt_level,
-            what=f"assembling @{params.module} for {params.target.chip}",
-        )
+    if _ASM.search(str(build.module)):
+        _emit_with_linker(build)
         build.io.write("asm", build.assembly)
         text = str(build.module).encode()
         if params.relocatable and step_io.mentions(text):
@@ -166,17 +164,39 @@ def emit_code(build: AmdBuild) -> None:
             )
         step_io.discover(text, build.io)
         return
-    # Code generation changes the module it works on, so each output starts from the same one.
+    # Code generation changes its module, so each output starts from the same one.
     build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)
     build.io.write("asm", build.assembly)
     (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
     build.link_arguments = [_OBJECT_FILE]
 
 
+def _emit_with_linker(build: AmdBuild) -> None:
+    """Emit assembly text of a module with inline assembly. Raises ``StepError``."""
+    target, scratch = build.params.target, build.io.scratch
+    what = f"assembling @{build.params.module} for {target.chip}"
+    (scratch / _BITCODE_FILE).write_bytes(build.module.as_bitcode())
+    # The module is optimised already, so that the linker only generates code.
+    arguments = [f"-plugin-opt=mcpu={target.chip}", "--lto-O0", f"--lto-CGO{target.opt_level}", _BITCODE_FILE]
+    if build.features:
+        arguments.insert(1, f"-plugin-opt=-mattr={build.features}")
+    command = [*build.io.tool("ld.lld"), "-shared", *arguments, "--lto-emit-asm", "-o", _ASSEMBLY_FILE]
+    run_tool(command, cwd=scratch).check(what)
+    # Versions of the linker differ in what they append to the name.
+    written = sorted(scratch.glob(f"{_ASSEMBLY_FILE}*"))
+    if not written:
+        raise StepError(
+            f"{what}: ld.lld wrote no assembly",
+            hint="inline assembly for AMD GPUs needs an ld.lld with LLVM's AMDGPU target, such as ziglang's",
+        )
+    build.assembly, build.link_arguments = written[0].read_text(encoding="utf-8"), arguments
+
+
 def link_code_object(build: AmdBuild) -> None:
-    """Stage: ld.lld makes the loadable code object."""
+    """Stage: link the loadable code object with ld.lld."""
+    build.kernels = parse_assembly(build.assembly, build.kernel_names)
     io = build.io
-    # Other steps run beside this one: to start threads takes a fifth of the linker's time.
+    # Other steps run at the same time; starting threads takes a fifth of the linker's time.
     command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
     done = run_tool([*command, "-o", io.tool_out("object")], cwd=io.scratch)
     try:
@@ -185,10 +205,34 @@ def link_code_object(build: AmdBuild) -> None:
         raise with_inline_locations(error, io) from error.__cause__
 
 
-def write_info(build: AmdBuild) -> None:
-    """Stage: resources per kernel."""
-    kernels = parse_assembly(build.assembly, build.kernel_names)
-    build.io.write("info", info_json(with_parameters(kernels, build.parameters)))
+def parse_assembly(text: str, names: Sequence[str]) -> list[KernelInfo]:
+    """Parse the ``amdhsa.kernels`` metadata at the end of LLVM's assembly, for the kernels ``names``."""
+    _, _, metadata = text.partition(".amdgpu_metadata")
+    found: dict[str, dict[str, str]] = {}
+    entry: dict[str, str] = {}
+    for line in metadata.partition(".end_amdgpu_metadata")[0].splitlines():
+        # A kernel's own fields are indented by four; its arguments' fields by more.
+        if line.startswith("  - "):
+            entry = {}
+        if match := re.match(r"(?:  - |    )\.(\w+): +(.*)$", line):
+            entry[match[1]] = match[2].strip("'\"")
+            if match[1] == "name":
+                found[entry["name"]] = entry
+    return [_kernel(name, found.get(name, {})) for name in names]
+
+
+def _kernel(name: str, fields: dict[str, str]) -> KernelInfo:
+    def number(field: str) -> int | None:
+        value = fields.get(field, "")
+        return int(value) if value.isdigit() else None
+
+    spills = number("vgpr_spill_count")
+    return KernelInfo(
+        name=name,
+        registers=number("vgpr_count"),
+        shared_bytes=number("group_segment_fixed_size"),
+        spill_bytes=None if spills is None else 4 * spills,  # a register of a lane has 4 bytes
+    )
 
 
 def code_object_version(target: Target) -> int:
@@ -209,12 +253,12 @@ def _own_libraries(target: Target) -> list[str]:
 
 
 def _own_library(name: str) -> tuple[str, bytes]:
-    """A library that comes with gpubuild, such as ``ockl.ll``."""
+    """Read a library that is part of gpubuild, such as ``ockl.ll``."""
     return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
 
 
 def _controls(build: AmdBuild) -> str:
-    """The ``__oclc_`` constants that select variants inside ROCm's libraries."""
+    """Return the ``__oclc_`` constants that select variants inside ROCm's libraries."""
     params = build.params
     target = params.target
     major, minor, stepping = gfx_version(target.chip)
@@ -243,6 +287,7 @@ def _read(path: Path) -> bytes:
 
 STAGES: tuple[Stage[AmdBuild], ...] = (
     ("check", check_target),
+    ("features", set_features),
     ("lower", lower_module),
     ("link", link_libraries),
     ("optimize", optimize_module),

@@ -1,7 +1,7 @@
-"""OCML: functions of ROCm's library that kernels reach through mathematics, as code of ours.
+"""Functions of OCML, ROCm's library that kernels reach through mathematics, as code of gpubuild.
 
-What AMD's code generator does exactly by itself is in ``ocml.ll``. These need no ROCm, and are the same on
-every machine, with ROCm or without, so that a build gives the same bytes everywhere.
+``ocml.ll`` has the functions that AMD's code generator does exactly by itself. Those here need no ROCm, so
+that a build gives the same bytes on every machine, with ROCm or without.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HALF = "gpubuild.ocml."  # of f32, for functions of f16
 
 
 def library_text(names: Iterable[str]) -> str:
-    """LLVM IR that defines those of ``names`` (``__ocml_*``) that are ours; empty where none is."""
+    """Return LLVM IR that defines those of ``names`` (``__ocml_*``) that gpubuild has; empty for none."""
     declarations: dict[str, None] = {}
     definitions: dict[str, None] = {}
     for name in sorted(set(names)):
@@ -38,10 +38,9 @@ def library_text(names: Iterable[str]) -> str:
 
 
 def _definition(plain: str, symbol: str, declarations: dict[str, None]) -> str:
-    """AMD GPUs have fused multiply-add, and no C library."""
-    # Most modules need none of it.
     from gpubuild.engine.mathlib import functions
 
+    # AMD GPUs have fused multiply-add, and no C library.
     return functions.define(plain, symbol, fused=True, gpu=True, declarations=declarations)
 
 

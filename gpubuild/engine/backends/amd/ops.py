@@ -1,8 +1,7 @@
-"""AMD ops: what chips lack though upstream's conversion takes the operation, so that LLVM ends the process.
+"""Operations of AMD GPUs: which chips lack them, broadcasts, and how the lanes of a subgroup wait.
 
-Found by compiling each for a chip of every generation with LLVM 22.
-
-Subgroups of AMD GPUs: how their lanes read one lane, and how they wait for each other.
+Upstream's conversion accepts some operations that a chip lacks, and LLVM then ends the process. They were
+found by compiling each operation for a chip of every generation with LLVM 22.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ from gpubuild.engine.legalize.subgroup_shuffle import move
 
 _LARGEST = "amdgpu.raw_buffer_atomic_fmax"
 _WAIT = "amdgpu.memory_counter_wait"
+_ACQUIRE, _RELEASE = 4, 5  # orderings of llvm.fence
 
 
 def chip_refusal(op: ir.Operation, chip: str) -> str:
-    """Why AMD's ``chip`` cannot do ``op``, or an empty string."""
+    """Return why ``chip`` does not have ``op``, or an empty string."""
     if op.name == _LARGEST:
         kind = str(op.operands[0].type)
         if not re.fullmatch(_atomic_maxima(kind), chip):
@@ -33,38 +33,30 @@ def chip_refusal(op: ir.Operation, chip: str) -> str:
 
 
 def _atomic_maxima(kind: str) -> str:
-    """The chips whose buffer instructions have the atomic maximum of ``kind``, as an expression."""
+    """Return a pattern of the chips whose buffer instructions have the atomic maximum of ``kind``."""
     if kind == "f64":
         return r"gfx90a|gfx9[45]\w|gfx10\w\w|gfx125\w"
     return r"gfx1\d\w\w"
 
 
-_ACQUIRE, _RELEASE = 4, 5  # orderings of llvm.fence
-
-
 def _broadcast(op: ir.Operation, _: Lowering) -> None:
-    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+    """Expand ``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(32)
     specific = len(op.operands) > 1
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         name = "rocdl.readlane" if specific else "rocdl.readfirstlane"
-        return at.op(name, [word, *list(op.operands)[1:]], [i32]).results[0], word
+        return at.value(name, [word, *list(op.operands)[1:]], i32), word
 
     emit.replace(move(emit, op.operands[0], read)[0])
 
 
 def _wait_in_wave(emit: Emitter, _: ir.Operation) -> None:
-    """Lanes go in step and their accesses keep their order, unless the compiler moves them."""
+    """Lanes run in step and their accesses keep their order, unless the compiler moves them."""
     scope = ir.StringAttr.get("wavefront")
     _fence(emit, _RELEASE, scope)
-    barrier = {
-        "intrin": ir.StringAttr.get("llvm.amdgcn.wave.barrier"),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-    }
-    emit.op("llvm.call_intrinsic", [], [], barrier)
+    emit.call_intrinsic("llvm.amdgcn.wave.barrier")
     _fence(emit, _ACQUIRE, scope)
 
 

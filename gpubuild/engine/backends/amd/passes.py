@@ -8,8 +8,12 @@ from mlir import ir
 
 from gpubuild.engine.backends.amd import ops, printf
 from gpubuild.engine.backends.lowering import (
+    CALL_LIBRARIES_DIRECTLY,
+    EXPAND_OPERATIONS,
+    EXPAND_TYPES,
     FINISH_LLVM,
     LINK_WORKGROUP_MEMORY,
+    LOWER_STRUCTURES,
     TO_BLOCKS,
     TO_LOOPS,
     GpuLowering,
@@ -26,26 +30,15 @@ from gpubuild.engine.ir.query import operations
 from gpubuild.engine.legalize import (
     all_reduce,
     arith_expansions,
-    atomics,
-    booleans,
-    composite_memory_ops,
-    e8m0_floats,
-    fast_math,
-    small_floats,
-    softmax,
     subgroup_reduce,
-    subgroup_shuffle,
     unsupported_ops,
-    vectors,
     workarounds,
 )
-from gpubuild.engine.legalize import printf as generic_printf
-from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
 
-_PRIVATE_SPACE = 5  # where a work-item's own memory lies
+_PRIVATE_SPACE = 5  # of a work-item's own memory
 _STACK_SAVE = "llvm.intr.stacksave"
 _WORKGROUP_SIZES = (
     "rocdl.flat_work_group_size",
@@ -58,7 +51,7 @@ _WORKGROUP_SIZES = (
 class AmdLowering(GpuLowering):
     """The state of a lowering for AMD."""
 
-    formats: tuple[str, ...] = field(default=(), init=False)  # of the messages that kernels leave
+    formats: tuple[str, ...] = field(default=(), init=False)  # of the messages that kernels write
 
 
 def start(params: CompileParams, source: SourceText) -> AmdLowering:
@@ -94,7 +87,7 @@ def _refusal(op: ir.Operation, state: AmdLowering) -> str:
 
 
 def _chip(state: GpuLowering) -> str:
-    """Conversions take plain chips only, so a generic one is lowered as the first it stands for."""
+    """Return the chip to convert for: a generic one is lowered as the first chip that it covers."""
     major, minor, stepping = gfx_version(state.params.target.chip)
     return f"gfx{major}{minor:x}{stepping:x}"
 
@@ -104,7 +97,7 @@ def _attach_target(state: GpuLowering) -> str:
 
 
 def _convert_math(state: GpuLowering) -> str:
-    """It takes part before complex numbers are gone, so that they go first."""
+    """Convert complex numbers first: this conversion would otherwise see them."""
     convert = f"convert-math-to-rocdl{{chipset={_chip(state)}}}"
     return f"builtin.module(gpu.module(convert-complex-to-standard),{convert})"
 
@@ -118,13 +111,13 @@ def _convert(state: GpuLowering) -> str:
 
 
 def _allow_large_workgroups(kernel: ir.Operation, _: GpuLowering) -> None:
-    """Without a known size, MLIR compiles for at most 256 work-items and larger launches fail."""
+    """Allow 1024 work-items: for unknown sizes MLIR compiles for at most 256, and larger launches fail."""
     if "rocdl.kernel" in kernel.attributes and not any(n in kernel.attributes for n in _WORKGROUP_SIZES):
         kernel.attributes["rocdl.flat_work_group_size"] = ir.StringAttr.get("1,1024")
 
 
 def _move_stack(module: ir.Module, _: GpuLowering) -> None:
-    """AMDGPU has stack memory in its own address space only; generic pointers to it are casts."""
+    """Move stack memory to the address space where AMDGPU has it; casts make generic pointers of it."""
     for op in operations(module.operation, ("llvm.alloca", _STACK_SAVE)):
         if str(op.results[0].type) == "!llvm.ptr":
             _move_to_private(op)
@@ -135,10 +128,10 @@ def _move_to_private(op: ir.Operation) -> None:
     attributes = {name: op.attributes[name] for name in op.attributes}
     private = ir.Type.parse(f"!llvm.ptr<{_PRIVATE_SPACE}>")
     moved = emit.op(op.name, list(op.operands), [private], attributes)
-    if op.name == _STACK_SAVE:  # used by what restores the stack, which takes any pointer
+    if op.name == _STACK_SAVE:  # the op that restores the stack takes any pointer
         emit.replace(moved.results[0])
         return
-    emit.replace(emit.op("llvm.addrspacecast", [moved.results[0]], [op.results[0].type]).results[0])
+    emit.replace(emit.value("llvm.addrspacecast", [moved.results[0]], op.results[0].type))
 
 
 def _take_formats(module: ir.Module, state: AmdLowering) -> None:
@@ -147,42 +140,20 @@ def _take_formats(module: ir.Module, state: AmdLowering) -> None:
 
 
 PASSES: tuple[Pass[AmdLowering], ...] = (
-    *replaceable((
+    *replaceable(
         ops.EXPAND_MATRICES,
-        composite_memory_ops.EXPAND_CASTS,
-        composite_memory_ops.EXPAND_REALLOC,
-        booleans.lower_structured("gpu.module"),
+        *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
-        fast_math.SET_FLAGS,
-        generic_subgroups.EXPAND_IDS,
-        subgroup_shuffle.EXPAND_SHUFFLES,
+        *EXPAND_OPERATIONS,
         ops.BROADCAST,
-        generic_printf.PROMOTE_ARGUMENTS,
         printf.EXPAND,
-        booleans.USE_BYTES,
-        composite_memory_ops.EXPAND_COPIES,
-        vectors.SPLIT_ACCESSES,
-        vectors.EXPAND_POSITIONS,
-        arith_expansions.WIDEN_CONTRACT_FACTORS,
-        arith_expansions.EXPAND_MATH,
         arith_expansions.EXPAND_IS_INFINITE,
         arith_expansions.EXPAND_SINCOS,
-        arith_expansions.ROUND_INTEGERS_ONCE,
-        arith_expansions.EXPAND_COMPLEX_BITCAST,
-        softmax.EXPAND_SOFTMAX,
-        atomics.EXPAND_PRODUCTS,
-        atomics.USE_INTEGERS,
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
         all_reduce.EXPAND,
-        generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
-        composite_memory_ops.TAKE_POINTERS,
-        e8m0_floats.EXPAND_SCALING,
-        small_floats.EMULATE,
-        small_floats.EXPAND_CONVERSIONS,
-        e8m0_floats.EXPAND_CONVERSIONS,
-        arith_expansions.LOWER_VECTORS,
+        *EXPAND_TYPES,
         workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),
@@ -190,13 +161,13 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         TO_BLOCKS,
         upstream("convert-to-rocdl", _convert),
         FINISH_LLVM,
-    )),
+    ),
     debug_scope("LineTablesOnly"),
     mark_kernels("rocdl.kernel"),
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),
     flush_denormals(lambda target: target.fast_math or "daz" in target.flags),
     LINK_WORKGROUP_MEMORY,
-    composite_memory_ops.CALL_DIRECTLY,
+    CALL_LIBRARIES_DIRECTLY,
     Pass(name="move-stack-to-private", run=_move_stack),
     Pass(name="take-message-formats", run=_take_formats),
 )  # fmt: skip

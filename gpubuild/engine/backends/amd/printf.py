@@ -1,9 +1,8 @@
-"""Messages of AMD kernels: ``gpu.printf`` and ``cf.assert`` by way of the buffer that HIP prints.
+"""Messages of AMD kernels: ``gpu.printf`` and ``cf.assert`` through the buffer that HIP prints.
 
-A message is one frame in that buffer: a control word (its size, and to which stream), the name of its
-format, and eight bytes for each value. Formats are metadata of the code object, where HIP looks a name
-up. ``amd_messages.ll`` has the functions that kernels call; docs/design/amd.md says
-where each fact comes from.
+A message is one frame in that buffer: a control word (its size and stream), the name of its format, and
+eight bytes for each value. Formats are metadata of the code object, where HIP looks up a name. ``printf.ll``
+has the functions that kernels call. Sources of these facts: docs/design/amd.md.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import kernel_module, symbol_name
 
 LIBRARY = "printf.ll"
-_FORMATS = "gpubuild.formats"  # on the gpu.module: what its kernels may say
+_FORMATS = "gpubuild.formats"  # on the gpu.module: the formats of its kernels' messages
 _RESERVE = "gpubuild_message"
 _STORE = "gpubuild_message_value"
 _ASSERTION_FAILED = "gpubuild_assertion_failed"
@@ -33,42 +32,41 @@ _SIGNATURES = {
 _HEADER_BYTES, _VALUE_BYTES = 12, 8
 _NAMED_FORMAT = 2  # bit of the control word
 _WORD_BITS = 32
-# HIP takes these for C's escapes: what a format says is then another text.
+# HIP reads these as C's escapes.
 _BACKSLASH = re.compile(r"\\(?=[abfnrv7])")
 _CONVERSION = re.compile(r"%(?:%|[^%diouxXfFeEgGaAcspn]*[diouxXfFeEgGaAcspn])|\\(?=[abfnrv7])", re.DOTALL)
 
 
 def _expand_printf(op: ir.Operation, _: Lowering) -> None:
-    """``gpu.printf`` with arguments of C's widths: room for a message, then a store for each value."""
+    """Expand ``gpu.printf`` with arguments of C's widths: reserve a message, then store each value."""
     emit = Emitter(op)
     values = [_as_i64(emit, value) for value in op.operands]
     text, values = _without_escapes(op.attributes["format"].value, values, emit)
     if text:
-        # Without a value HIP 5.7 to 7 may write seven bytes behind the text, which one more makes room for.
+        # Without a value HIP 5.7 to 7 may write seven bytes after the text: one more value makes room.
         stored = values or [emit.constant(0, _i64())]
         control = (_HEADER_BYTES + _VALUE_BYTES * len(stored)) << 2 | _NAMED_FORMAT
         word = ir.IntegerType.get_signless(_WORD_BITS)
         arguments = [emit.constant(control, word), emit.constant(_name(op, text), _i64())]
-        (place,) = _call(op, emit, _RESERVE, arguments, [ir.Type.parse("!llvm.ptr<1>")])
+        (message,) = _call(op, emit, _RESERVE, arguments, [ir.Type.parse("!llvm.ptr<1>")])
         for number, value in enumerate(stored):
-            _call(op, emit, _STORE, [place, emit.constant(number, word), value])
+            _call(op, emit, _STORE, [message, emit.constant(number, word), value])
     op.erase()
 
 
 def _expand_assert(op: ir.Operation, _: Lowering) -> None:
-    """``cf.assert``: where it does not hold, a message to stderr, then a trap."""
+    """Expand ``cf.assert``: where it does not hold, write a message to stderr, then trap."""
     emit = Emitter(op)
     i1 = ir.IntegerType.get_signless(1)
-    true = emit.op("arith.constant", [], [i1], {"value": ir.IntegerAttr.get(i1, 1)}).results[0]
-    failed = emit.binary("arith.xori", op.operands[0], true)
+    failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, i1))
     branch = emit.op("scf.if", [failed], [], regions=2)
     inside = emit.inside(branch.regions[0].blocks.append())
     found = file_position(op.location)
     where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
-    said = f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}".replace("%", "%%")
-    # The library stores six values, so a backslash that HIP would misread can be no seventh.
-    said = _BACKSLASH.sub("/", said)
-    text = f"{said}, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
+    text = f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}".replace("%", "%%")
+    # The library stores six values, so a backslash that HIP would misread cannot become a seventh.
+    text = _BACKSLASH.sub("/", text)
+    text = f"{text}, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
     _call(op, inside, _ASSERTION_FAILED, [inside.constant(_name(op, text), _i64())])
     inside.op("llvm.intr.trap", [], [])
     inside.op("scf.yield", [], [])
@@ -76,14 +74,14 @@ def _expand_assert(op: ir.Operation, _: Lowering) -> None:
 
 
 def assertion_record(undefined: Sequence[str]) -> str:
-    """LLVM IR of the variable that the runtime looks for in modules with assertions; empty for others."""
+    """Return LLVM IR of the variable by which the runtime finds failed assertions; empty without any."""
     if _ASSERTION_FAILED not in undefined:
         return ""
     return f"@{_RECORD} = addrspace(1) externally_initialized global ptr addrspace(1) null, align 8\n"
 
 
 def take_formats(module: ir.Operation) -> tuple[str, ...]:
-    """The formats of ``module``'s messages, ``<name>,<text>``, taken off it: nothing below knows them."""
+    """Remove the formats of messages, ``<name>,<text>``, from ``module`` and return them."""
     if _FORMATS not in module.attributes:
         return ()
     formats = tuple(text.value for text in module.attributes[_FORMATS])
@@ -92,19 +90,19 @@ def take_formats(module: ir.Operation) -> tuple[str, ...]:
 
 
 def metadata(formats: Sequence[str]) -> str:
-    """LLVM IR whose metadata ``amdhsa.printf`` of a code object is made of; each format once."""
+    """Return LLVM IR whose metadata becomes ``amdhsa.printf`` of a code object; each format once."""
     references = ", ".join(f"!{number}" for number in range(len(formats)))
     entries = "".join(f'!{number} = !{{!"0:0:{_quoted(text)}"}}\n' for number, text in enumerate(formats))
     return f"!llvm.printf.fmts = !{{{references}}}\n{entries}"
 
 
 def format_name(module: str, text: str) -> int:
-    """What a message calls its format: 64 bits. Modules that are linked with each other share no names."""
+    """Return the 64-bit name of a format in messages, which differs between modules."""
     return int.from_bytes(hashlib.sha256(f"{module}\0{text}".encode()).digest()[:8], "little")
 
 
 def _without_escapes(text: str, values: list[ir.Value], emit: Emitter) -> tuple[str, list[ir.Value]]:
-    r"""The same message without what HIP takes for an escape: the backslash of ``\n`` becomes a value."""
+    r"""Return a format without escapes that HIP reads: the backslash of ``\n`` becomes a value."""
     taken = 0
     kept: list[ir.Value] = []
 
@@ -130,17 +128,17 @@ def _as_i64(emit: Emitter, value: ir.Value) -> ir.Value:
     if kind == i64:
         return value
     if isinstance(kind, ir.IndexType):
-        return emit.op("arith.index_cast", [value], [i64]).results[0]
+        return emit.value("arith.index_cast", [value], i64)
     if isinstance(kind, ir.FloatType):
         double = ir.F64Type.get()
         if kind != double:
-            value = emit.op("arith.extf", [value], [double]).results[0]
-        return emit.op("arith.bitcast", [value], [i64]).results[0]
-    return emit.op("arith.extsi", [value], [i64]).results[0]
+            value = emit.value("arith.extf", [value], double)
+        return emit.value("arith.bitcast", [value], i64)
+    return emit.value("arith.extsi", [value], i64)
 
 
 def _name(op: ir.Operation, text: str) -> int:
-    """The name of a format, which the gpu.module around ``op`` then has."""
+    """Add a format to the gpu.module around ``op`` and return its name."""
     module = kernel_module(op)
     formats = list(module.attributes[_FORMATS]) if _FORMATS in module.attributes else []
     name = format_name(module.attributes["sym_name"].value, text)
@@ -174,7 +172,7 @@ def _call(
 
 
 def _function_name(op: ir.Operation) -> str:
-    """``module: function`` of what ``op`` lies in."""
+    """Return ``module: function`` around ``op``."""
     names: list[str] = []
     parent = op.parent
     while parent is not None:

@@ -1,14 +1,12 @@
-"""Implicit arguments of AMD kernels that code of ours never reads, said where LLVM does not find out.
+"""Workarounds of errors in LLVM's code generator for AMD GPUs.
 
-LLVM's optimiser infers which of them a kernel needs; without it, at level 0, a code object asks for all.
-HIP then gets a buffer for calls of the host and a heap for device code ready before the launch, and
-refuses the launch where it cannot (clr, `rocclr/device/rocm/rocvirtual.cpp`).
+Implicit arguments: LLVM's optimiser infers which of them a kernel needs. Without it, at level 0, a code
+object asks for all. HIP then prepares a buffer for calls of the host and a heap for device code before the
+launch, and refuses it where it cannot (clr, `rocclr/device/rocm/rocvirtual.cpp`).
 
-Traps on GFX 11.0: kept out of kernels, where LLVM 22's code for them loses code.
-
-These chips ignore `s_trap 2`, and LLVM writes a halting loop instead. Where the trap ends a block, LLVM
-skips the blocks after it, and then stops with "Unsupported instruction" (llvm/llvm-project#208912; mended
-after 22.1.8). A function of one block has no others to skip.
+Traps on GFX 11.0: these chips ignore `s_trap 2`, and LLVM writes a halting loop instead. Where the trap ends
+a block, LLVM skips the blocks after it, and then stops with "Unsupported instruction"
+(llvm/llvm-project#208912; fixed after 22.1.8). A function of one block has no others to skip.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ define internal void @{_FUNCTION}() cold noinline norecurse noreturn nounwind {{
 """
 
 
-def move_out(module: binding.ModuleRef, chip: str) -> binding.ModuleRef:
-    """``module`` for ``chip``, its traps in a function of their own where the chip needs that."""
+def move_traps(module: binding.ModuleRef, chip: str) -> binding.ModuleRef:
+    """Return ``module`` with its traps in a function of their own where ``chip`` needs that."""
     text = str(module)
     if gfx_version(chip)[:2] != (11, 0) or not _CALL.search(text):
         return module
@@ -46,27 +44,27 @@ _ATTRIBUTES = " ".join(f'"amdgpu-no-{name}"' for name in _UNUSED)
 _KERNEL = re.compile(r"^(define .*\bamdgpu_kernel .*\))(?= (?:[^()\n]* )?\{$)", re.MULTILINE)
 
 
-def reads_its_own(module: binding.ModuleRef) -> bool:
-    """Whether ``module``, to which no library has been linked yet, looks at implicit arguments itself."""
+def reads_implicit_arguments(module: binding.ModuleRef) -> bool:
+    """Return whether ``module``, before libraries are linked, reads implicit arguments itself."""
     return any(function.name == _READS for function in module.functions)
 
 
-def say_unused(module: binding.ModuleRef) -> binding.ModuleRef:
-    """``module``, whose kernels and libraries are ours, its kernels marked."""
+def mark_unused_arguments(module: binding.ModuleRef) -> binding.ModuleRef:
+    """Return ``module``, whose libraries are gpubuild's, with its kernels marked."""
     text = _KERNEL.sub(lambda found: f"{found[1]} {_ATTRIBUTES}", str(module))
     return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with kernels marked")
 
 
 WORKAROUNDS = (
     Workaround(
-        name="move_out",
+        name="move_traps",
         bug="blocks after a trap are lost on GFX 11.0",
         seen="llvm/llvm-project#208912, fixed after 22.1.8",
         package="llvmlite",
         remove_when="0.51",
     ),
     Workaround(
-        name="say_unused",
+        name="mark_unused_arguments",
         bug="at level 0 a kernel asks for all implicit arguments",
         seen="LLVM 22.1.8",
         package="llvmlite",

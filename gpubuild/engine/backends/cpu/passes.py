@@ -37,6 +37,12 @@ from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
 from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
 from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
+from gpubuild.engine.backends.lowering import (
+    CALL_LIBRARIES_DIRECTLY,
+    EXPAND_OPERATIONS,
+    EXPAND_TYPES,
+    LOWER_STRUCTURES,
+)
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.locations import text_digest
@@ -44,21 +50,11 @@ from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import matching
 from gpubuild.engine.legalize import (
     all_reduce,
-    arith_expansions,
-    atomics,
-    booleans,
-    composite_memory_ops,
-    e8m0_floats,
-    fast_math,
     matrices,
     memory_spaces,
-    printf,
-    small_floats,
-    softmax,
     subgroup_reduce,
     subgroup_shuffle,
     unsupported_ops,
-    vectors,
     workarounds,
 )
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
@@ -108,38 +104,16 @@ def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
 RECORD_WRITTEN_OPS: Pass[CpuLowering] = Pass(name="record-written-ops", run=record_written_ops)
 LEGALIZE: tuple[Pass[CpuLowering], ...] = (
     memory_spaces.NAME_PRIVATE,
-    composite_memory_ops.EXPAND_CASTS,
-    composite_memory_ops.EXPAND_REALLOC,
+    *LOWER_STRUCTURES,
     Pass(name="check-matrices-and-copies", run=instrument.check_early, when=_checked),
     matrices.EXPAND,
-    booleans.lower_structured("gpu.module"),
     unsupported_ops.checking(),
-    fast_math.SET_FLAGS,
     subgroup_reduce.EXPAND_SIZE,
-    subgroup_reduce.EXPAND_IDS,
-    subgroup_shuffle.EXPAND_SHUFFLES,
+    *EXPAND_OPERATIONS,
     subgroup_shuffle.EXPAND_BROADCAST,
-    printf.PROMOTE_ARGUMENTS,
-    booleans.USE_BYTES,
-    composite_memory_ops.EXPAND_COPIES,
-    vectors.SPLIT_ACCESSES,
-    vectors.EXPAND_POSITIONS,
-    arith_expansions.WIDEN_CONTRACT_FACTORS,
-    arith_expansions.EXPAND_MATH,
-    arith_expansions.ROUND_INTEGERS_ONCE,
-    arith_expansions.EXPAND_COMPLEX_BITCAST,
-    softmax.EXPAND_SOFTMAX,
-    atomics.EXPAND_PRODUCTS,
-    atomics.USE_INTEGERS,
     subgroup_reduce.EXPAND,
     all_reduce.WIDEN,
-    subgroup_reduce.EXPAND_EXECUTE_ON_LANE_0,
-    composite_memory_ops.TAKE_POINTERS,
-    e8m0_floats.EXPAND_SCALING,
-    small_floats.EMULATE,
-    small_floats.EXPAND_CONVERSIONS,
-    e8m0_floats.EXPAND_CONVERSIONS,
-    arith_expansions.LOWER_VECTORS,
+    *EXPAND_TYPES,
 )
 TO_LOOPS: tuple[Pass[CpuLowering], ...] = (
     Pass(name="hoist-loop-allocations", run=hoist_allocations),
@@ -194,7 +168,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
 )
 # From LLVM's dialect with NVIDIA's operations, which passes of the user may produce, to code of a CPU.
 TO_CPU: tuple[Pass[CpuLowering], ...] = (
-    composite_memory_ops.CALL_DIRECTLY,
+    CALL_LIBRARIES_DIRECTLY,
     Pass(name="check-translatable", run=_check_translatable),
     Pass(name="pass-work-items", run=abi.pass_work_items),
     Pass(name="place-workgroup-memory", run=place_workgroup_memory),

@@ -1,7 +1,4 @@
-"""NVVM: one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin.
-
-What ``ptxas -v`` prints about kernels: registers, spills and workgroup memory.
-"""
+"""Compilation of one gpu.module for one NVIDIA chip: MLIR, LLVM IR, PTX, cubin."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
     KernelInfo,
     Stage,
-    info_json,
+    check_target,
     optimize_module,
     refuse_undefined,
     run_stages,
     take_bitcode,
     take_lowered,
     user_libraries,
-    with_parameters,
     with_ptxas_locations,
+    write_info,
 )
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.backends.nvidia import passes, workarounds
@@ -30,18 +27,129 @@ from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.nvidia import NVIDIA, ptx_features
+from gpubuild.targets.nvidia import ptx_features
 from gpubuild.toolchain.run import run_tool
 
+# Functions that the CUDA driver provides to every kernel.
+_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
+# Lines of `ptxas -v`.
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+_PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
+
+
+def run(params: CompileParams, io: StepIO) -> None:
+    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin), ``info`` and, when asked for, ``device``.
+
+    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
+    """
+    stages = STAGES
+    if params.relocatable:
+        stages = gpu_compile.stages_with(STAGES, assemble_relocatable, after="ptxas")
+    run_stages(DeviceBuild(params=params, io=io), stages)
+
+
+def lower_module(build: DeviceBuild) -> None:
+    """Stage: lower MLIR to an LLVM module, in the PTX version that its instructions need."""
+    params = build.params
+    if build.io.has("bitcode"):
+        build.features = ptx_features(params.target.chip, params.target.features)
+        take_bitcode(build)
+        return
+    lowered = lower(params, build.io, passes.PASSES, passes.start)
+    build.features = ptx_features(params.target.chip, params.target.features, needed=lowered.ptx_needed)
+    take_lowered(build, lowered)
+
+
+def link_libraries(build: DeviceBuild) -> None:
+    """Stage: link the user's libraries, then libdevice if the module uses it."""
+    libraries = user_libraries(build.io)
+    if libraries:
+        llvm.link_libraries(build.module, libraries)
+    if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
+        data = Path(build.io.tool("libdevice")[0]).read_bytes()
+        build.module = libdevice.link_libdevice(build.module, data, build.params.target)
+
+
+def emit_ptx(build: DeviceBuild) -> None:
+    """Stage: emit PTX text, if all functions are defined."""
+    refuse_undefined(
+        build,
+        _PROVIDED,
+        (
+            (libdevice.PREFIX, "libdevice has no such function; is the name right?"),
+            ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
+        ),
+    )
+    for name in build.kernel_names:
+        if not _PTX_NAME.fullmatch(name):
+            raise StepError(
+                f"kernel @{name} has a name that PTX cannot spell",
+                hint="use letters, digits, _ and $ only, and no digit first",
+            )
+    text = workarounds.fold_constant_guards(llvm.emit_assembly(build.module, build.machine))
+    build.assembly = workarounds.keep_bf16_subnormals(text)
+    build.io.write("asm", build.assembly)
+
+
+def assemble(build: DeviceBuild) -> None:
+    """Stage: run ptxas."""
+    (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
+    output = _run_ptxas(build, "-v", role="object")
+    build.kernels = parse_ptxas(output, build.kernel_names)
+    for line in output.splitlines():
+        if "warning" in line:
+            build.io.warn(line.strip())
+
+
+def assemble_relocatable(build: DeviceBuild) -> None:
+    """Stage: run ptxas again, for relocatable code that nvlink links."""
+    _run_ptxas(build, "-c", role="device")
+
+
+def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
+    """Write output ``role`` and return what ptxas prints."""
+    params, io = build.params, build.io
+    command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
+    if params.target.debug:
+        command.append("-lineinfo")  # -g would switch optimisation off
+    command += params.target.assembler_options
+    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
+    try:
+        done.check(f"assembling @{params.module} for {params.target.chip}")
+    except StepError as error:
+        raise with_ptxas_locations(_explained(error), build.assembly, io) from error.__cause__
+    return done.output
+
+
+def _explained(error: StepError) -> StepError:
+    """Return ``error`` of ptxas without the lines of ``-v`` about other kernels, and with a hint if known."""
+    lines = error.output.splitlines()
+    notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
+    kept = [
+        line for n, line in enumerate(lines) if n not in notes and not (n - 1 in notes and line[:1] == " ")
+    ]
+    output = "\n".join(kept) or error.output
+    hint = error.hint
+    if "uses too much shared data" in output:
+        hint = (
+            "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
+            "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
+        )
+    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(output)]:
+        hint = (
+            f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
+        )
+    return error.with_(output=output, hint=hint)
 
 
 def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
-    """What ``ptxas -v`` printed, for the kernels ``names`` in that order."""
+    """Parse the output of ``ptxas -v``, for the kernels ``names`` in that order."""
     found: dict[str, dict[str, int]] = {}
     name = ""
     for line in output.splitlines():
@@ -63,129 +171,6 @@ def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
         )
         for n in names
     ]
-
-
-# Functions that the CUDA driver provides to every kernel.
-_PROVIDED = frozenset({"vprintf", "malloc", "free", "__assertfail"})
-_PTX_NAME = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
-_NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
-_PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
-
-
-def run(params: CompileParams, io: StepIO) -> None:
-    """Write ``llvm``, ``asm`` (PTX), ``object`` (cubin), ``info`` and, when asked for, ``device``.
-
-    Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
-    """
-    stages = STAGES
-    if params.relocatable:
-        stages = gpu_compile.stages_with(STAGES, assemble_relocatable, after="ptxas")
-    run_stages(DeviceBuild(params=params, io=io), stages)
-
-
-def check_target(build: DeviceBuild) -> None:
-    """Stage: refuse names that LLVM would only warn about."""
-    params = build.params
-    NVIDIA.check(params.target.chip, params.target.features, params.target.triple)
-
-
-def lower_module(build: DeviceBuild) -> None:
-    """Stage: MLIR to an LLVM module, in the PTX version that its instructions need."""
-    params = build.params
-    if build.io.has("bitcode"):
-        build.features = ptx_features(params.target.chip, params.target.features)
-        take_bitcode(build)
-        return
-    lowered = lower(params, build.io, passes.PASSES, passes.start)
-    build.features = ptx_features(params.target.chip, params.target.features, needed=lowered.ptx_needed)
-    take_lowered(build, lowered)
-
-
-def link_libraries(build: DeviceBuild) -> None:
-    """Stage: the user's libraries, then libdevice when something in it is used."""
-    libraries = user_libraries(build.io)
-    if libraries:
-        llvm.link_libraries(build.module, libraries)
-    if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
-        data = Path(build.io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(build.module, data, build.params.target)
-
-
-def emit_ptx(build: DeviceBuild) -> None:
-    """Stage: PTX text, once nothing is left undefined."""
-    refuse_undefined(
-        build,
-        _PROVIDED,
-        (
-            (libdevice.PREFIX, "libdevice has no such function; is the name right?"),
-            ("__ocml_", "that is a function of AMD's library; the module was written for ROCDL"),
-        ),
-    )
-    for name in build.kernel_names:
-        if not _PTX_NAME.fullmatch(name):
-            raise StepError(
-                f"kernel @{name} has a name that PTX cannot spell",
-                hint="use letters, digits, _ and $ only, and no digit first",
-            )
-    text = workarounds.settle(llvm.emit_assembly(build.module, build.machine))
-    build.assembly = workarounds.keep_subnormals(text)
-    build.io.write("asm", build.assembly)
-
-
-def assemble(build: DeviceBuild) -> None:
-    """Stage: ptxas."""
-    (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
-    output = _run_ptxas(build, "-v", role="object")
-    build.kernels = parse_ptxas(output, build.kernel_names)
-    for line in output.splitlines():
-        if "warning" in line:
-            build.io.warn(line.strip())
-
-
-def assemble_relocatable(build: DeviceBuild) -> None:
-    """Stage: ptxas once more, for what nvlink is to link."""
-    _run_ptxas(build, "-c", role="device")
-
-
-def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
-    """Write output ``role``; returns what ptxas says."""
-    params, io = build.params, build.io
-    command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
-    if params.target.debug:
-        command.append("-lineinfo")  # -g would switch optimisation off
-    command += params.target.assembler_options
-    done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
-    try:
-        done.check(f"assembling @{params.module} for {params.target.chip}")
-    except StepError as error:
-        raise with_ptxas_locations(_explained(error), build.assembly, io) from error.__cause__
-    return done.output
-
-
-def _explained(error: StepError) -> StepError:
-    """Return ``error`` of ptxas without what ``-v`` prints about other kernels, and with a hint if known."""
-    lines = error.output.splitlines()
-    notes = [n for n, line in enumerate(lines) if line.startswith("ptxas info")]
-    kept = [
-        line for n, line in enumerate(lines) if n not in notes and not (n - 1 in notes and line[:1] == " ")
-    ]
-    output = "\n".join(kept) or error.output
-    hint = error.hint
-    if "uses too much shared data" in output:
-        hint = (
-            "memory declared in a kernel ends at 48 KiB on every NVIDIA chip: use less, "
-            "or take it with gpu.dynamic_shared_memory, whose size is given at launch"
-        )
-    elif versions := [int(major) * 10 + int(minor) for major, minor in _NEEDS_PTX.findall(output)]:
-        hint = (
-            f'write features: "+ptx{max(versions)}" for this target, which then needs a driver that knows it'
-        )
-    return error.with_(output=output, hint=hint)
-
-
-def write_info(build: DeviceBuild) -> None:
-    """Stage: resources per kernel."""
-    build.io.write("info", info_json(with_parameters(build.kernels, build.parameters)))
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (

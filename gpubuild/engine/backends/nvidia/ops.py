@@ -1,14 +1,7 @@
-"""NVIDIA ops: which chips have the instructions of the nvgpu and nvvm dialects.
+"""Operations of NVIDIA GPUs: which chips have them, and expansions to NVIDIA's instructions.
 
-LLVM ends the process when it is to select an instruction that a chip lacks. The numbers are those of
-the PTX ISA manual, section "Target ISA Notes" of each instruction.
-
-Subgroups of NVIDIA GPUs: operations that their instructions do better than shuffles.
-
-GPUs since sm_80 reduce 32-bit integers of a subgroup by one instruction, of those lanes that are there;
-as upstream does, it is taken where the source says (``uniform``) that the whole subgroup comes to it.
-
-Integer parameters of NVIDIA kernels: of the widths that PTX has types for.
+LLVM ends the process when it is to select an instruction that a chip lacks. The numbers are those of the
+PTX ISA manual, section "Target ISA Notes" of each instruction.
 """
 
 from __future__ import annotations
@@ -25,14 +18,13 @@ from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import (
     fills_subgroups,
     lanes_present,
-    reduction_name,
     replace_by_element,
 )
-from gpubuild.engine.legalize.subgroup_shuffle import lane_number, move
+from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word, move
 from gpubuild.targets.nvidia import sm_number
 
 _TENSORS, _ASYNC, _HOPPER = 75, 80, 90
-# The longest prefix that fits counts. True: of that architecture alone (sm_90a), not of later chips.
+# The longest matching prefix counts. True: only of that architecture (sm_90a), not of later chips.
 _SINCE: dict[str, tuple[int, bool]] = {
     "nvgpu.ldmatrix": (_TENSORS, False),
     "nvgpu.mma.sync": (_TENSORS, False),
@@ -92,7 +84,7 @@ _SINCE: dict[str, tuple[int, bool]] = {
     "nvvm.wmma.": (70, False),
 }
 _BY_LENGTH = sorted(_SINCE, key=len, reverse=True)
-# The PTX version of each, times ten, where what a chip's code is written in by default may be older.
+# The PTX version of each, times ten, where the default version of a chip's code may be older.
 _PTX = {
     "nvgpu.mbarrier.arrive.expect_tx": 80,
     "nvgpu.tma.": 80,
@@ -120,9 +112,9 @@ _PTX_BY_LENGTH = sorted(_PTX, key=len, reverse=True)
 
 
 def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
-    """Why NVIDIA's ``chip`` cannot do ``op`` of the nvgpu or nvvm dialect, or an empty string.
+    """Return why ``chip`` does not have ``op`` of the nvgpu or nvvm dialect, or an empty string.
 
-    ``ptx`` is the version, times ten, that the user settled; 0 when it may be what is needed.
+    ``ptx`` is the version, times ten, that the user asks for; 0 for any.
     """
     if not op.name.startswith(("nvgpu.", "nvvm.")):
         return ""
@@ -150,7 +142,7 @@ def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
 
 
 def ptx_needed(module: ir.Operation) -> int:
-    """Return the PTX version, times ten, that the nvgpu and nvvm ops of ``module`` are in; 0: any."""
+    """Return the PTX version, times ten, that the nvgpu and nvvm ops of ``module`` need; 0 for any."""
     return max(map(_ptx_of, matching(module, lambda op: True)), default=0)
 
 
@@ -161,13 +153,13 @@ def _ptx_of(op: ir.Operation) -> int:
 
 
 def _is_large(op: ir.Operation) -> bool:
-    """Whether a shape or a type came with sm_80: sm_75 has m16n8k8 of f16 and m8n8 of integers."""
+    """Return whether a shape or a type needs sm_80: sm_75 has m16n8k8 of f16 and m8n8 of integers."""
     element = str(ir.VectorType(op.operands[0].type).element_type)
     rows, _, depth = (int(n.value) for n in ir.ArrayAttr(op.attributes["mmaShape"]))
     return not ((element.startswith("i") and rows == 8) or (element == "f16" and depth == 8))
 
 
-# What nvvm.redux.sync calls them; it does not multiply.
+# The names of reductions in nvvm.redux.sync, which does not multiply.
 _REDUX = {
     "add": "add", "minui": "umin", "minsi": "min", "maxui": "umax", "maxsi": "max",
     "and": "and", "or": "or", "xor": "xor",
@@ -177,23 +169,26 @@ _I32_BITS = 32
 
 
 def _reduce(op: ir.Operation, state: GpuLowering) -> None:
-    """``gpu.subgroup_reduce`` of whole subgroups as ``nvvm.redux.sync``."""
+    """Expand ``gpu.subgroup_reduce`` of 32-bit integers to one instruction, ``nvvm.redux.sync``.
+
+    As upstream does, where the source states (``uniform``) that the whole subgroup reaches it.
+    """
     size = state.capabilities.subgroup_size
     if "cluster_size" in op.attributes and op.attributes["cluster_size"].value != size:
         return
-    name = reduction_name(op)
+    name = last_word(op.attributes["op"])
     if "uniform" in op.attributes and name in _REDUX and _is_word(op.operands[0].type):
         replace_by_element(op, _Redux(Emitter(op), name, full=fills_subgroups(op, size)).reduce)
 
 
 def _is_word(kind: ir.Type) -> bool:
-    """Whether values of ``kind``, or their elements, are integers of 32 bits."""
+    """Return whether values of ``kind``, or their elements, are integers of 32 bits."""
     element = element_type(kind)
     return isinstance(element, ir.IntegerType) and scalar_bits(element) == _I32_BITS
 
 
 class _Redux:
-    """``nvvm.redux.sync`` of the lanes that are there: naming others would wait for them."""
+    """``nvvm.redux.sync`` of the existing lanes: it would wait for others in its mask."""
 
     def __init__(self, emit: Emitter, name: str, *, full: bool) -> None:
         self._emit = emit
@@ -206,27 +201,18 @@ class _Redux:
             self._lanes = emit.binary("arith.shrui", self._lanes, emit.binary("arith.subi", width, present))
 
     def reduce(self, value: ir.Value) -> ir.Value:
-        """The reduction of the subgroup, in every lane."""
+        """Return the reduction of the subgroup, in every lane."""
         operands = [value, self._lanes]
-        return self._emit.op("nvvm.redux.sync", operands, [value.type], {"kind": self._kind}).results[0]
+        return self._emit.value("nvvm.redux.sync", operands, value.type, {"kind": self._kind})
 
 
 def _broadcast(op: ir.Operation, state: Legalization) -> None:
-    """``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
+    """Expand ``gpu.subgroup_broadcast``: all lanes that are active here read the same one."""
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_I32_BITS)
-    mask = emit.op(
-        "llvm.call_intrinsic",
-        [],
-        [i32],
-        {
-            "intrin": ir.StringAttr.get("llvm.nvvm.activemask"),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-        },
-    ).results[0]
+    mask = emit.call_intrinsic("llvm.nvvm.activemask", [i32]).results[0]
     specific = len(op.operands) > 1
-    source = op.operands[1] if specific else emit.op("math.cttz", [mask], [i32]).results[0]
+    source = op.operands[1] if specific else emit.value("math.cttz", [mask], i32)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         shuffle = at.op(
@@ -248,13 +234,13 @@ REDUCE = rewriting(
 BROADCAST = rewriting("subgroup-broadcast-to-nvvm", {"gpu.subgroup_broadcast": _broadcast})
 
 
-_PARAMETER_BITS = (8, 16, 32, 64)  # integers that PTX has types for, or that LLVM passes as one of them
+_PARAMETER_BITS = (8, 16, 32, 64)  # of integers that PTX has types for
 
 
 def _widen(function: ir.Operation, _: Lowering) -> None:
-    """Give a kernel whole bytes, words or double words in place of integers that PTX has no types for.
+    """Replace integer parameters of a kernel that PTX has no types for by the next wider ones.
 
-    The host passes the address of such an integer in as much room; the bits beyond it are not looked at.
+    The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
     """
     if "gpu.kernel" not in function.attributes and "kernel" not in function.attributes:
         return

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import (
+    CALL_LIBRARIES_DIRECTLY,
+    EXPAND_OPERATIONS,
+    EXPAND_TYPES,
     FINISH_LLVM,
     LINK_WORKGROUP_MEMORY,
+    LOWER_STRUCTURES,
     TO_BLOCKS,
     TO_LOOPS,
     GpuLowering,
@@ -22,24 +26,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import first
-from gpubuild.engine.legalize import (
-    all_reduce,
-    arith_expansions,
-    atomics,
-    booleans,
-    composite_memory_ops,
-    e8m0_floats,
-    fast_math,
-    memory_spaces,
-    printf,
-    small_floats,
-    softmax,
-    subgroup_reduce,
-    subgroup_shuffle,
-    unsupported_ops,
-    vectors,
-)
-from gpubuild.engine.legalize import subgroup_reduce as generic_subgroups
+from gpubuild.engine.legalize import all_reduce, memory_spaces, subgroup_reduce, unsupported_ops
 from gpubuild.engine.legalize import workarounds as generic_workarounds
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
@@ -52,7 +39,7 @@ _NVGPU = "builtin.module(gpu.module(convert-nvgpu-to-nvvm))"
 class NvidiaLowering(GpuLowering):
     """The state of a lowering for NVIDIA."""
 
-    ptx_asked: int  # the version that the user asks for, times ten, such as 78; 0: any
+    ptx_asked: int  # the version that the user asks for, times ten, such as 78; 0 for any
     ptx_needed: int = field(default=0, init=False)  # by the instructions in the module
 
 
@@ -87,8 +74,8 @@ def _refusal(op: ir.Operation, state: NvidiaLowering) -> str:
 def _convert_nvgpu_in_loops(module: ir.Module, state: NvidiaLowering) -> None:
     """Convert nvgpu before loops become blocks where loops carry values of its types.
 
-    Upstream's conversion takes them through scf's ops, not through the blocks of cf; but it refuses
-    matrices of gpu in scf's ops, so that elsewhere it runs later.
+    Upstream's conversion handles such values in scf's ops, not in blocks of cf. It refuses matrices of gpu in
+    scf's ops, so that elsewhere it runs later.
     """
     if first(module.operation, _carries_nvgpu) is not None:
         contexts.run_passes(module, _NVGPU, source=state.source)
@@ -105,44 +92,22 @@ def _attach_target(state: GpuLowering) -> str:
 
 PASSES: tuple[Pass[NvidiaLowering], ...] = (
     Pass(name="find-ptx-version", run=_find_ptx_version),
-    *replaceable((
+    *replaceable(
         memory_spaces.NAME_PRIVATE,
         tensor_cores.EXPAND_MATRICES,
-        composite_memory_ops.EXPAND_CASTS,
-        composite_memory_ops.EXPAND_REALLOC,
-        booleans.lower_structured("gpu.module"),
+        *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
-        fast_math.SET_FLAGS,
-        generic_subgroups.EXPAND_SIZE,
-        generic_subgroups.EXPAND_IDS,
-        subgroup_shuffle.EXPAND_SHUFFLES,
+        subgroup_reduce.EXPAND_SIZE,
+        *EXPAND_OPERATIONS,
         ops.BROADCAST,
-        printf.PROMOTE_ARGUMENTS,
-        booleans.USE_BYTES,
-        composite_memory_ops.EXPAND_COPIES,
-        vectors.SPLIT_ACCESSES,
-        vectors.EXPAND_POSITIONS,
-        arith_expansions.WIDEN_CONTRACT_FACTORS,
-        arith_expansions.EXPAND_MATH,
-        arith_expansions.ROUND_INTEGERS_ONCE,
-        arith_expansions.EXPAND_COMPLEX_BITCAST,
-        softmax.EXPAND_SOFTMAX,
-        atomics.EXPAND_PRODUCTS,
-        atomics.USE_INTEGERS,
         tensor_cores.EXPAND_ELEMENTWISE,
         tensor_cores.BF16_PRODUCTS,
         ops.REDUCE,
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
-        generic_subgroups.EXPAND_EXECUTE_ON_LANE_0,
-        composite_memory_ops.TAKE_POINTERS,
         ops.WIDEN,
-        e8m0_floats.EXPAND_SCALING,
-        small_floats.EMULATE,
-        small_floats.EXPAND_CONVERSIONS,
-        e8m0_floats.EXPAND_CONVERSIONS,
-        arith_expansions.LOWER_VECTORS,
+        *EXPAND_TYPES,
         generic_workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,
@@ -154,12 +119,12 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
             "convert-gpu-to-nvvm,convert-nvvm-to-llvm))",
         ),
         FINISH_LLVM,
-    )),
-    # Without `debug` in the PTX's .target line, with which ptxas refuses to optimise.
+    ),
+    # Not full debug information, with which ptxas refuses to optimise.
     debug_scope("DebugDirectivesOnly"),
     mark_kernels("nvvm.kernel"),
     flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
-    composite_memory_ops.CALL_DIRECTLY,
+    CALL_LIBRARIES_DIRECTLY,
     workarounds.PASS_IN_BYTES,
 )  # fmt: skip

@@ -1,11 +1,9 @@
-"""Matrix units: which ``gpu.subgroup_mma_*`` code NVIDIA's tensor cores run, by shape, type and chip.
+"""Matrix code for NVIDIA's tensor cores: which of it a chip can run, by shape and type.
 
-Upstream's lowering aborts, or makes code that LLVM aborts on, where a chip lacks what a module wants.
-Such a module is compiled without its units as a whole, since who holds which element must not change
-from one op to the next. Source of the numbers: "wmma" in the PTX ISA manual, sections of
-wmma.load, wmma.store and wmma.mma ("Target ISA Notes").
-
-bf16 on tensor cores: ``nvgpu.mma.sync`` of bf16, which upstream's conversion leaves as it is.
+Upstream's lowering aborts, or makes code that LLVM aborts on, where a chip lacks a form that a module uses.
+The whole module is then compiled without its units, since all ops must agree on which lane has which element.
+Source of the numbers: "wmma" in the PTX ISA manual, sections of wmma.load, wmma.store and wmma.mma ("Target
+ISA Notes"). Subtraction, negation and products of bf16 get forms that upstream's conversion has.
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ _OPS = frozenset(_PREFIX + n for n in ("load_matrix", "store_matrix", "constant_
 
 
 def units_lack(module: ir.Operation, chip: str) -> str:
-    """What in ``module`` the units of NVIDIA's ``chip`` cannot do; empty when they can do all."""
+    """Return an operation that the units of ``chip`` cannot run, in words; empty if they can run all."""
     number = sm_number(chip)
     op = first(module, lambda op: op.name.startswith(_PREFIX) and bool(_lack(op, number)))
     return f"'{op.name}' {_lack(op, number)}" if op is not None else ""
 
 
 def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
-    """Make vector code of matrices that the chip's units cannot do; warn where it has units."""
+    """Expand matrices to vector code where the chip's units cannot run them; warn where it has units."""
     chip = state.params.target.chip
     if NVIDIA.multiplies_matrices(chip):
         lack = units_lack(module.operation, chip)
@@ -85,7 +83,7 @@ def _lack(op: ir.Operation, chip: int) -> str:
 
 
 def _parts() -> dict[tuple[str, str, int, int], int]:
-    """Every matrix that some multiplication takes or gives, with the oldest chip that has it."""
+    """Return every matrix that some multiplication has, with the oldest chip that has it."""
     parts: dict[tuple[str, str, int, int], int] = {}
     for (factor, result), (since, shapes) in _UNITS.items():
         for rows, columns, depth in shapes:
@@ -102,26 +100,25 @@ _PARTS = _parts()
 
 
 def _expand_elementwise(op: ir.Operation, _: Lowering) -> None:
-    """Subtraction and negation of matrices, which upstream's conversion aborts on, by way of ``· -1``."""
+    """Expand subtraction and negation of matrices, on which upstream aborts, to products with -1."""
     name = last_word(op.attributes["opType"])
     if name not in {"subf", "negatef"}:
         return
     emit = Emitter(op)
     kind = op.results[0].type
     element = ir.Type.parse(_ELEMENT.findall(str(kind))[0])
-    scalar = emit.op("arith.constant", [], [element], {"value": ir.FloatAttr.get(element, -1.0)})
-    minus = emit.op("gpu.subgroup_mma_constant_matrix", [scalar.results[0]], [kind])
+    minus = emit.value("gpu.subgroup_mma_constant_matrix", [emit.constant(-1.0, element)], kind)
 
     def combine(function: str, left: ir.Value, right: ir.Value) -> ir.Value:
         attributes = {"opType": ir.Attribute.parse(f"#gpu<mma_element_wise {function}>")}
-        return emit.op("gpu.subgroup_mma_elementwise", [left, right], [kind], attributes).results[0]
+        return emit.value("gpu.subgroup_mma_elementwise", [left, right], kind, attributes)
 
-    negated = combine("mulf", op.operands[len(op.operands) - 1], minus.results[0])
+    negated = combine("mulf", op.operands[len(op.operands) - 1], minus)
     emit.replace(negated if name == "negatef" else combine("addf", op.operands[0], negated))
 
 
 def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
-    """``nvgpu.mma.sync`` of bf16 as ``nvvm.mma.sync``: pairs of elements travel as one i32 each."""
+    """Expand ``nvgpu.mma.sync`` of bf16 to ``nvvm.mma.sync``, which takes pairs of elements as i32."""
     if str(ir.VectorType(op.operands[0].type).element_type) != "bf16":
         return
     emit = Emitter(op)
@@ -133,10 +130,10 @@ def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
     element = kind.element_type
     packed = ir.Type.parse(f"!llvm.struct<({', '.join([str(element)] * len(floats))})>")
     bf16 = ir.Attribute.parse("#nvvm.mma_type<bf16>")
-    result = emit.op(
+    result = emit.value(
         "nvvm.mma.sync",
         [*words[0], *words[1], *floats],
-        [packed],
+        packed,
         {
             "shape": ir.Attribute.parse(f"#nvvm.shape<m = {m}, n = {n}, k = {k}>"),
             "layoutA": ir.Attribute.parse("#nvvm.mma_layout<row>"),
@@ -145,32 +142,24 @@ def _expand_bf16_product(op: ir.Operation, _: Lowering) -> None:
             "multiplicandBPtxType": bf16,
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(words[0]), len(words[1]), len(floats)]),
         },
-    ).results[0]
+    )
     parts = [
-        emit.op("llvm.extractvalue", [result], [element], {"position": ir.DenseI64ArrayAttr.get([number])})
+        emit.value("llvm.extractvalue", [result], element, {"position": ir.DenseI64ArrayAttr.get([number])})
         for number in range(len(floats))
     ]
-    emit.replace(emit.op("vector.from_elements", [p.results[0] for p in parts], [kind]).results[0])
+    emit.replace(emit.value("vector.from_elements", parts, kind))
 
 
 def _words(emit: Emitter, value: ir.Value) -> list[ir.Value]:
-    """The rows of ``value``, of two elements each, as integers."""
-    vector = ir.VectorType(value.type)
-    pair = ir.VectorType.get([vector.shape[1]], vector.element_type)
+    """Return the rows of ``value``, of two elements each, as integers."""
     i32 = ir.IntegerType.get_signless(32)
-    rows = [_extract(emit, value, [row], pair) for row in range(vector.shape[0])]
-    return [emit.op("llvm.bitcast", [row], [i32]).results[0] for row in rows]
+    rows = [emit.extract(value, [row]) for row in range(ir.VectorType(value.type).shape[0])]
+    return [emit.value("llvm.bitcast", [row], i32) for row in rows]
 
 
 def _elements(emit: Emitter, value: ir.Value) -> list[ir.Value]:
-    vector = ir.VectorType(value.type)
-    every = product(*(range(n) for n in vector.shape))
-    return [_extract(emit, value, list(position), vector.element_type) for position in every]
-
-
-def _extract(emit: Emitter, value: ir.Value, position: list[int], kind: ir.Type) -> ir.Value:
-    attributes = {"static_position": ir.DenseI64ArrayAttr.get(position)}
-    return emit.op("vector.extract", [value], [kind], attributes).results[0]
+    positions = product(*(range(n) for n in ir.VectorType(value.type).shape))
+    return [emit.extract(value, position) for position in positions]
 
 
 EXPAND_MATRICES = Pass(name="expand-matrices", run=_expand_matrices)

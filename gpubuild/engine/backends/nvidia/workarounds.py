@@ -1,24 +1,18 @@
-"""Packed vectors: parameters and results of functions whose elements are not of whole bytes, for NVIDIA.
+"""Workarounds of errors in LLVM's code generator for NVIDIA GPUs.
 
-In memory LLVM packs such elements bit by bit, and so does the host that hands them to a kernel:
-``vector<4xi1>`` is one byte. The NVPTX code generator of LLVM 22.1 declares a parameter of that size, and
-reads each element from bytes of its own, behind the parameter's end (measured with LLVM 22.1.8; ptxas ends
-in a crash on some). Such vectors are handed on as vectors of bytes, which hold the same bits.
+Packed vectors: LLVM packs the elements of ``vector<4xi1>`` bit by bit in memory, and so does the host that
+passes one to a kernel. The code generator declares a parameter of that size, and reads each element from
+bytes of its own, after the parameter's end (measured with LLVM 22.1.8; ptxas crashes on some). Functions
+pass such vectors as vectors of bytes, which have the same bits. In functions called by address, integers of
+other than 8, 16, 32 and 64 bits, ``i1`` among them, end the process, and among several results an ``i7`` is
+written after the end. There they are passed as the next wider type.
 
-Where functions are called by address, it ends the process over integers of other than 8, 16, 32 and 64
-bits, ``i1`` among them, and of several results it puts an ``i7`` behind the end. Functions of these two
-kinds take and give the next larger type.
+Constant guards: the nvvm dialect writes a guarded instruction as inline assembly, ``@$0 instruction``. Where
+the guard becomes a constant, as in a loop of one iteration, LLVM writes ``@0 instruction``, which ptxas
+refuses. No other PTX has ``@0``.
 
-Constant predicates: PTX's guards are registers, and LLVM writes a constant where it knows one.
-
-The nvvm dialect writes a guarded instruction as inline assembly, ``@$0 instruction``. When the guard
-turns out to be a constant, which a loop of one turn is enough for, LLVM writes ``@0 instruction``,
-which ptxas refuses. ``@0`` is never right PTX, so that nothing else can be meant.
-
-Comparisons of bf16 in PTX: they have no ``.ftz``, which LLVM 22.1 writes where f32 is flushed.
-
-ptxas refuses it (``Illegal modifier '.ftz' for instruction 'setp'``), so that with ``fast_math`` nothing
-that compares bf16 could be assembled for sm_90 and later. Without it, subnormals are compared as they are.
+Comparisons of bf16 have no ``.ftz`` in PTX, but LLVM 22.1 writes it where f32 is flushed, and ptxas refuses
+it (``Illegal modifier '.ftz' for instruction 'setp'``). Without it, subnormals are compared unchanged.
 """
 
 from __future__ import annotations
@@ -40,12 +34,12 @@ _GUARDED = re.compile(
 )
 
 
-def settle(ptx: str) -> str:
-    """``ptx`` with instructions guarded by a constant written without it, or left out."""
-    return _GUARDED.sub(_settled, ptx) if "@" in ptx else ptx
+def fold_constant_guards(ptx: str) -> str:
+    """Return ``ptx`` with instructions guarded by a constant written without the guard, or left out."""
+    return _GUARDED.sub(_folded, ptx) if "@" in ptx else ptx
 
 
-def _settled(match: re.Match[str]) -> str:
+def _folded(match: re.Match[str]) -> str:
     taken = (int(match["guard"]) != 0) is not bool(match["not"])
     return match["before"] + (match["instruction"] if taken else "")
 
@@ -53,8 +47,8 @@ def _settled(match: re.Match[str]) -> str:
 _FLUSHED = re.compile(r"(\bsetp\.[\w.]+?)\.ftz(\.bf16(?:x2)?\b)")
 
 
-def keep_subnormals(ptx: str) -> str:
-    """``ptx`` with such comparisons written without the modifier."""
+def keep_bf16_subnormals(ptx: str) -> str:
+    """Return ``ptx`` with comparisons of bf16 written without ``.ftz``."""
     return _FLUSHED.sub(r"\1\2", ptx) if ".ftz.bf16" in ptx else ptx
 
 
@@ -64,12 +58,12 @@ _INTEGER = re.compile(r"i(\d+)")
 _AGGREGATE = re.compile(r"(?:!llvm\.)?(array|struct)<")
 _ARRAY = re.compile(r"((?:!llvm\.)?array<\d+ x )(.*)>", re.DOTALL)
 _STRUCT = re.compile(r'((?:!llvm\.)?struct<)(?:"[^"]*", )?(packed )?\((.*)\)>', re.DOTALL)
-# Pieces in which no bracket or comma counts, and the brackets and commas that do.
+# Strings and arrows, whose characters do not count, and the brackets and commas that do.
 _MARK = re.compile(r'"[^"]*"|->|[<>(),]')
 
 
-def pass_in_bytes(kernels: ir.Operation) -> None:
-    """Change functions of the module, kernels and others, and the calls of them."""
+def _pass_in_bytes(kernels: ir.Operation) -> None:
+    """Change functions of the gpu.module and the calls of them."""
     functions = {
         op.attributes["sym_name"].value: op.operation
         for op in kernels.regions[0].blocks[0]
@@ -81,7 +75,7 @@ def pass_in_bytes(kernels: ir.Operation) -> None:
     changed = {}
     for name, function in functions.items():
         if not function.regions[0].blocks and name not in by_address:
-            continue  # Made elsewhere, and called only in the way that its declaration says.
+            continue  # defined elsewhere, and called only by its declared type
         kind = str(function.attributes["function_type"])
         integers = "nvvm.kernel" not in function.attributes and (name in by_address or "struct<" in kind)
         wanted = _in_bytes(kind, integers=integers)
@@ -95,8 +89,8 @@ def pass_in_bytes(kernels: ir.Operation) -> None:
             _take_bytes(functions[name], integers=integers)
     for call in calls if changed else ():
         name = callee(call)
-        if name in changed or name not in functions:  # By address, or by an alias.
-            _hand_on_bytes(call, integers=changed.get(name, True))
+        if name in changed or name not in functions:  # by address, or by an alias
+            _pass_bytes(call, integers=changed.get(name, True))
 
 
 def _changes(function: ir.Operation) -> bool:
@@ -105,14 +99,14 @@ def _changes(function: ir.Operation) -> bool:
 
 
 def _uses(kernels: ir.Operation) -> tuple[set[str], list[ir.Operation]]:
-    """Names whose addresses are taken, in functions or tables, be they of functions or not; and all calls."""
+    """Return the names whose addresses are taken, of functions and variables, and all calls."""
     taken = operations(kernels, ("llvm.mlir.addressof",))
     by_address = {ir.FlatSymbolRefAttr(op.attributes["global_name"]).value for op in taken}
     return by_address, operations(kernels, ("llvm.call",))
 
 
 def _without_ranges(op: ir.Operation) -> dict[str, ir.Attribute]:
-    """Attributes of parameters and results without their ranges, which are of the old types."""
+    """Return the attributes of parameters and results without ranges, which are of the old types."""
     found: dict[str, ir.Attribute] = {}
     for name in ("arg_attrs", "res_attrs"):
         if name in op.attributes:
@@ -123,7 +117,7 @@ def _without_ranges(op: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def _in_bytes(kind: str, *, integers: bool) -> str:
-    """The type to hand on for that of this text; a struct with a name loses it where a member changes."""
+    """Return the type to pass instead of ``kind``; a named struct loses its name if a member changes."""
     if found := _VECTOR.fullmatch(kind):
         return _as_bytes(found)
     if found := _INTEGER.fullmatch(kind):
@@ -144,7 +138,7 @@ def _in_bytes(kind: str, *, integers: bool) -> str:
 
 
 def _parameters_start(function: str) -> int:
-    """Where the result of a function type ends, which may have brackets of its own."""
+    """Return the end of the result of a function type, which may have brackets itself."""
     depth = 0
     for mark in _MARK.finditer(function):
         if mark[0] == "(" and depth == 0:
@@ -154,7 +148,7 @@ def _parameters_start(function: str) -> int:
 
 
 def _parts(text: str) -> list[str]:
-    """What commas part that are in no bracket and in no name."""
+    """Split at commas that are in no bracket and in no name."""
     parts, depth, start = [], 0, 0
     for mark in _MARK.finditer(text):
         depth += (mark[0] in "<(") - (mark[0] in ">)")
@@ -174,12 +168,12 @@ def _as_bytes(found: re.Match[str]) -> str:
     if bits in _WHOLE:
         return found[0]
     size = -(-count * bits // 8)
-    # As large and aligned as the vector; one of a single byte would itself get bytes of its own in a struct.
+    # As large and aligned as the vector. A vector of one byte would have the same error in a struct.
     return f"i{8 * size}" if size in (1, 2, 4, 8) else f"vector<{size}xi8>"
 
 
 def _take_bytes(function: ir.Operation, *, integers: bool) -> None:
-    """Parameters and results of the function itself."""
+    """Convert the parameters and results inside a changed function."""
     blocks = function.regions[0].blocks
     for argument in blocks[0].arguments:
         kind = argument.type
@@ -208,16 +202,16 @@ def _made_before(first: ir.Operation, block: ir.Block) -> list[ir.Operation]:
     return made
 
 
-def _hand_on_bytes(call: ir.Operation, *, integers: bool) -> None:
-    """A call of a changed function, or by address: whatever has one has been changed as well."""
+def _pass_bytes(call: ir.Operation, *, integers: bool) -> None:
+    """Convert the operands and results of a call of a changed function, or by address."""
     emit = Emitter(call)
     attributes = {name: call.attributes[name] for name in call.attributes}
-    own = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]  # The others are of bundles.
+    own = ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"])[0]  # the others are of bundles
     if variadic := attributes.get("var_callee_type"):
         attributes["var_callee_type"] = ir.Attribute.parse(_in_bytes(str(variadic), integers=integers))
         inner = str(variadic).removeprefix("!llvm.func<").removesuffix(")>")
         named = len(_parts(inner[_parameters_start(inner) + len(" (") :])) - 1
-        own = named + ("callee" not in attributes)  # What stands for "..." is read as the callee says.
+        own = named + ("callee" not in attributes)  # the callee reads those of "..."
     operands = list(call.operands)
     for number, operand in enumerate(operands[:own]):
         wanted = ir.Type.parse(_in_bytes(str(operand.type), integers=integers))
@@ -234,7 +228,7 @@ def _hand_on_bytes(call: ir.Operation, *, integers: bool) -> None:
 
 
 def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
-    """``value`` with its packed vectors as bytes, or the other way."""
+    """Return ``value`` with its packed vectors as bytes, or the reverse."""
     kind = str(wanted if from_bytes else value.type)
     if value.type == wanted:
         return value
@@ -242,7 +236,7 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
         return _aggregate(emit, value, wanted, from_bytes=from_bytes)
     found = _VECTOR.fullmatch(kind)
     if found is None and _INTEGER.fullmatch(kind):
-        return emit.op("llvm.trunc" if from_bytes else "llvm.zext", [value], [wanted]).results[0]
+        return emit.value("llvm.trunc" if from_bytes else "llvm.zext", [value], wanted)
     if found is None:
         return value
     bits = int(found["count"]) * int(found["bits"])
@@ -250,21 +244,21 @@ def _converted(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: b
     steps = [("llvm.bitcast", narrow), ("llvm.zext", wide), ("llvm.bitcast", wanted)]
     if from_bytes:
         steps = [("llvm.bitcast", wide), ("llvm.trunc", narrow), ("llvm.bitcast", wanted)]
-    else:  # One element that is poison would make poison of all.
-        value = emit.op("llvm.freeze", [value], [value.type]).results[0]
+    else:  # one poison element would make all of them poison
+        value = emit.value("llvm.freeze", [value], value.type)
     for name, to in steps:
         if value.type != to:
-            value = emit.op(name, [value], [to]).results[0]
+            value = emit.value(name, [value], to)
     return value
 
 
 def _aggregate(emit: Emitter, value: ir.Value, wanted: ir.Type, *, from_bytes: bool) -> ir.Value:
-    made = emit.op("llvm.mlir.poison", [], [wanted]).results[0]
+    made = emit.value("llvm.mlir.poison", [], wanted)
     for number, (old, new) in enumerate(zip(_members(value.type), _members(wanted), strict=True)):
         position = {"position": ir.DenseI64ArrayAttr.get([number])}
-        part = emit.op("llvm.extractvalue", [value], [old], position).results[0]
+        part = emit.value("llvm.extractvalue", [value], old, position)
         part = _converted(emit, part, new, from_bytes=from_bytes)
-        made = emit.op("llvm.insertvalue", [made, part], [wanted], position).results[0]
+        made = emit.value("llvm.insertvalue", [made, part], wanted, position)
     return made
 
 
@@ -278,38 +272,38 @@ def _members(kind: ir.Type) -> list[ir.Type]:
 
 
 def _parsed(member: str) -> ir.Type:
-    """A type as it stands within another one of the dialect, where the prefix may be left out."""
+    """Parse the type of a member, which may lack the prefix of the dialect."""
     if re.match(r"(?:array|struct|ptr|func)\b", member):
         member = f"!llvm.{member}"
     return ir.Type.parse(member)
 
 
-def _pass_in_bytes(module: ir.Module, _: Lowering) -> None:
+def _run(module: ir.Module, _: Lowering) -> None:
     for kernels in contexts.gpu_modules(module):
-        pass_in_bytes(kernels)
+        _pass_in_bytes(kernels)
 
 
-PASS_IN_BYTES: Pass[Lowering] = Pass(name="packed-vectors-to-bytes", run=_pass_in_bytes)
+PASS_IN_BYTES: Pass[Lowering] = Pass(name="packed-vectors-to-bytes", run=_run)
 
 
 WORKAROUNDS = (
     Workaround(
-        name="settle",
-        bug="a guard of PTX that is a constant is written as one, which ptxas refuses",
+        name="fold_constant_guards",
+        bug="a guard of PTX that is constant is written as a number, which ptxas refuses",
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",
     ),
     Workaround(
-        name="keep_subnormals",
+        name="keep_bf16_subnormals",
         bug="comparisons of bf16 are written with .ftz, which ptxas refuses",
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",
     ),
     Workaround(
-        name="pass_in_bytes",
-        bug="elements of vectors of odd bits are read behind the end of a parameter",
+        name="PASS_IN_BYTES",
+        bug="elements of vectors that are not of whole bytes are read after the end of a parameter",
         seen="LLVM 22.1.8",
         package="llvmlite",
         remove_when="0.51",

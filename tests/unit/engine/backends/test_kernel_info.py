@@ -2,7 +2,7 @@
 
 import json
 
-from gpubuild.engine.backends.amd.assembly import parse_assembly
+from gpubuild.engine.backends.amd.compile import parse_assembly
 from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 

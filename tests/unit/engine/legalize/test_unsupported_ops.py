@@ -1,4 +1,4 @@
-"""What kernels cannot have is refused at its place, with a reason, before a pass or LLVM fails on it."""
+"""Unsupported operations are refused with a location and a reason, before a pass or LLVM fails."""
 
 import re
 
@@ -14,8 +14,9 @@ ALL = ("sm_90", "gfx90a", "cpu")
 GPUS = ("sm_90", "gfx90a")
 I128 = "%w = arith.extui %n : i32 to i128\n%r = gpu.all_reduce add %w uniform {} : (i128) -> (i128)"
 BRANCH = "%c = arith.cmpi slt, %n, %n : i32\nscf.if %c {\n%r = gpu.all_reduce add %n {} : (i32) -> (i32)\n}"
+BARE = "%r = gpu.all_reduce add %n {} : (i32) -> (i32)"
 CASES = [
-    (BRANCH, ALL, "'gpu.all_reduce' without `uniform`: all work-items of a workgroup do it together"),
+    (BRANCH, ALL, "'gpu.all_reduce' without `uniform`: all work-items of a workgroup must reach it"),
     (
         "%r = gpu.subgroup_reduce add %n cluster(size = 64) : (i32) -> (i32)",
         ("sm_90", "cpu"),
@@ -27,7 +28,7 @@ CASES = [
         "over clusters of 32 work-items that are 4 apart, where a subgroup has ",
     ),
     ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
-    ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels have none of"),
+    ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels do not have"),
     ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (write %% for a percent sign)"),
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
     ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
@@ -40,7 +41,7 @@ CASES = [
         ALL,
         "vector<[4]xf32>, whose length no target knows",
     ),
-    ("%v = vector.vscale", ALL, "a length that no target has"),
+    ("%v = vector.vscale", ALL, "scalable length, which no target has"),
     (
         '%r = llvm.call_intrinsic "llvm.no.such"(%x) : (f32) -> f32',
         ALL,
@@ -52,7 +53,7 @@ CASES = [
         ALL,
         "'arith.sitofp' of i129: integers of at most 128 bits become floats",
     ),
-    (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it is done for at most 64 bits"),
+    (I128, ("sm_90", "cpu"), "'gpu.all_reduce' of i128: it supports at most 64 bits"),
 ]
 PARAMETERS = [
     (
@@ -110,7 +111,7 @@ def refused(text: str, target: str, folder) -> StepError:
 
 
 @pytest.mark.parametrize("target", ALL)
-def test_says_what_and_why_at_the_place(tmp_path, target: str) -> None:
+def test_errors_have_a_reason_and_a_location(tmp_path, target: str) -> None:
     cases = [(body, "", targets, reason) for body, targets, reason in CASES]
     cases += [(body, given, targets, reason) for given, body, targets, reason in PARAMETERS]
     functions, reasons = [], []
@@ -122,8 +123,8 @@ def test_says_what_and_why_at_the_place(tmp_path, target: str) -> None:
     error = refused("gpu.module @k {\n" + "".join(functions) + "}", target, tmp_path)
     assert error.message == f"target {target} cannot compile this module"
     assert error.hint
-    places = [d.location for d in error.diagnostics]
-    assert all(place and place.file == "user.mlir" and place.line for place in places)
+    locations = [d.location for d in error.diagnostics]
+    assert all(at and at.file == "user.mlir" and at.line for at in locations)
     for reason in reasons:
         assert any(reason in d.message for d in error.diagnostics), reason
 
@@ -142,24 +143,24 @@ def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: st
 }}"""
     for target in ALL:
         if target in refusing:
-            (said,) = refused(text, target, tmp_path).diagnostics
-            assert "write #gpu.address_space<private> for its space" in said.message
+            (found,) = refused(text, target, tmp_path).diagnostics
+            assert "write #gpu.address_space<private> for its space" in found.message
         elif target == "cpu":
             assert in_child(cpu_harness.compile_module, text, tmp_path)
         else:
             assert compile_module(text, target).object
 
 
-def test_what_a_pass_refuses_is_told_with_types_target_and_advice(tmp_path) -> None:
+def test_errors_of_a_pass_have_types_target_and_advice(tmp_path) -> None:
     body = "%r = amdgpu.ext_packed_fp8 %v[0] : vector<4xf8E4M3FNUZ> to f32\n"
     body += "memref.store %r, %a[%i] : memref<?xf32>"
     text = kernel(body, arguments="%v: vector<4xf8E4M3FNUZ>")
     error = refused(text, "gfx90a", tmp_path)
     assert error.message.startswith("target gfx90a cannot compile this module: ")
     assert "`passes:`" in error.hint
-    (said,) = (d for d in error.diagnostics if "amdgpu.ext_packed_fp8" in d.message)
-    assert "'amdgpu.ext_packed_fp8' of type (vector<4xf8E4M3FNUZ>) -> f32 cannot be lowered" in said.message
-    assert str(said.location) == "user.mlir:4:6"
+    (found,) = (d for d in error.diagnostics if "amdgpu.ext_packed_fp8" in d.message)
+    assert "'amdgpu.ext_packed_fp8' of type (vector<4xf8E4M3FNUZ>) -> f32 cannot be lowered" in found.message
+    assert str(found.location) == "user.mlir:4:6"
 
 
 def test_integers_that_ptx_has_no_types_for_are_parameters_of_nvidia_kernels() -> None:
@@ -178,7 +179,7 @@ def test_integers_that_ptx_has_no_types_for_are_parameters_of_nvidia_kernels() -
         assert mask in built.asm
 
 
-def test_chips_that_cannot_exchange_lanes_say_so() -> None:
+def test_chips_without_shuffles_are_reported() -> None:
     for op in (
         "%r = gpu.subgroup_reduce add %x : (f32) -> f32",
         "%r = gpu.all_reduce add %x {} : (f32) -> f32",
@@ -188,7 +189,7 @@ def test_chips_that_cannot_exchange_lanes_say_so() -> None:
         assert "exchange" in caught.value.diagnostics[0].message
 
 
-def test_narrow_integers_in_memory_are_refused_at_their_place() -> None:
+def test_narrow_integers_in_memory_are_refused() -> None:
     with pytest.raises(StepError) as caught:
         prepared(
             "%v = arith.constant 0 : i4\nmemref.store %v, %b[%i] : memref<?xi4>", arguments="%b: memref<?xi4>"
@@ -201,3 +202,31 @@ def test_floats_wider_than_any_gpus_are_refused() -> None:
     with pytest.raises(StepError) as caught:
         prepared("%w = arith.extf %x : f32 to f128")
     assert "f128" in caught.value.diagnostics[0].message
+
+
+def test_all_reduce_outside_of_branches_becomes_uniform() -> None:
+    """Upstream lowers no other form."""
+    assert "gpu.all_reduce  add %arg4 uniform" in prepared(BARE)
+
+
+def test_uniform_is_accepted_in_a_branch() -> None:
+    body = f"%c = arith.cmpi slt, %n, %n : i32\nscf.if %c {{\n{BARE.replace('{}', 'uniform {}')}\n}}"
+    assert "uniform" in prepared(body)
+
+
+@pytest.mark.parametrize("body", [f"cf.br ^b\n^b:\n{BARE}", f"scf.execute_region {{\n{BARE}\nscf.yield\n}}"])
+def test_all_reduce_elsewhere_needs_uniform(body: str) -> None:
+    with pytest.raises(StepError) as caught:
+        prepared(body)
+    assert "without `uniform`" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%r, %v = gpu.rotate %n, 3, 64 : i32",
+        "%r = gpu.subgroup_reduce add %n cluster(size = 64) : (i32) -> (i32)",
+    ],
+)
+def test_a_subgroup_of_64_is_large_enough_for_64(body: str) -> None:
+    assert prepared(body, "gfx90a")

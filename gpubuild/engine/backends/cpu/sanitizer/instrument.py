@@ -31,7 +31,7 @@ from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
 from gpubuild.engine.ir.query import element_bytes, matching, operations, symbol_name
-from gpubuild.engine.legalize.composite_memory_ops import expand_copy
+from gpubuild.engine.legalize.memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
 

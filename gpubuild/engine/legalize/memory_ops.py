@@ -1,0 +1,179 @@
+"""Memory operations that are made of others, atomic updates, and descriptors as parameters of kernels.
+
+``memref.realloc`` becomes allocation, copy and release. The memory that ``vector.type_cast`` returns is
+loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be padded to a
+power of two. ``memref.copy`` of views with gaps would become a call of a host function. Atomic products and
+regions on floats become forms that targets have instructions for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
+from gpubuild.engine.ir.query import operations, scalar_bits
+from gpubuild.engine.legalize.booleans import bytes_of
+
+_CAST = "vector.type_cast"
+_PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
+
+
+def _use_elements(cast: ir.Operation) -> None:
+    memory = cast.operands[0]
+    shaped = ir.MemRefType(memory.type)
+    if isinstance(shaped.element_type, ir.VectorType):
+        return  # aligned and padded already
+    for use in list(cast.results[0].uses):
+        op = use.owner.operation
+        emit = Emitter(op)
+        start = [emit.constant(0)] * shaped.rank
+        if op.name == "memref.load":
+            emit.replace(emit.value("vector.load", [memory, *start], op.results[0].type))
+        elif op.name == "memref.store" and op.operands[1] == cast.results[0]:
+            emit.op("vector.store", [op.operands[0], memory, *start], [])
+            op.erase()
+    if not list(cast.results[0].uses):
+        cast.erase()
+
+
+def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
+    """Expand ``memref.copy`` of views with gaps to a loop nest; with ``plain_too`` all others as well."""
+    source, target = op.operands
+    shaped = [ir.MemRefType(v.type) for v in (source, target)]
+    if not plain_too and all(
+        m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped
+    ):
+        return
+    emit = Emitter(op)
+    _copy_axis(emit, source, target, [])
+    op.erase()
+
+
+def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
+    shaped = ir.MemRefType(source.type)
+    if len(indices) == shaped.rank:
+        value = emit.value("memref.load", [source, *indices], shaped.element_type)
+        emit.op("memref.store", [value, target, *indices], [])
+        return
+    axis = emit.constant(len(indices))
+    extent = emit.value("memref.dim", [source, axis], ir.IndexType.get())
+
+    def inside(at: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        _copy_axis(at, source, target, [*indices, index])
+        return []
+
+    emit.loop(extent, [], inside)
+
+
+def _expand_copy(op: ir.Operation, _: Lowering) -> None:
+    emit = Emitter(op)
+    for number, memory in enumerate(list(op.operands)):
+        if isinstance(memory.type, ir.MemRefType):
+            op.operands[number] = bytes_of(emit, memory)
+    expand_copy(op)
+
+
+def _expand_casts(module: ir.Module, _: Lowering) -> None:
+    if contains(module.operation, (_CAST,)):
+        for cast in operations(module.operation, (_CAST,)):
+            _use_elements(cast)
+
+
+def _expand_product(op: ir.Operation, _: Lowering) -> None:
+    """Expand ``memref.atomic_rmw`` of a product to a compare-and-exchange loop."""
+    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    if function is None:
+        return
+    emit = Emitter(op)
+    value, memory, *indices = list(op.operands)
+    atomic = emit.op("memref.generic_atomic_rmw", [memory, *indices], [value.type], regions=1)
+    body = atomic.regions[0].blocks.append(value.type)
+    inside = emit.inside(body)
+    inside.op("memref.atomic_yield", [inside.binary(function, body.arguments[0], value)], [])
+    emit.replace(atomic.results[0])
+
+
+def _use_integers(op: ir.Operation, _: Lowering) -> None:
+    """Make ``memref.generic_atomic_rmw`` on floats work on integers of the same width.
+
+    Compare-and-exchange takes integers only. Both memref types lower to one LLVM type, so that the cast
+    between them disappears.
+    """
+    element = op.results[0].type
+    if not isinstance(element, ir.FloatType):
+        return
+    integer = ir.IntegerType.get_signless(scalar_bits(element))
+    emit = Emitter(op)
+    memory = emit.cast(op.operands[0], _with_element(op.operands[0].type, integer))
+    atomic = emit.op(
+        "memref.generic_atomic_rmw", [memory, *list(op.operands)[1:]], [integer], regions=1
+    ).operation
+    old_block = op.regions[0].blocks[0]
+    # The block keeps its ops; its argument becomes an integer, which a cast converts.
+    old_block.append_to(atomic.regions[0])
+    argument = old_block.arguments[0]
+    inside = Emitter(old_block.operations[0].operation)
+    value = inside.op("arith.bitcast", [argument], [element])
+    argument.replace_all_uses_except(value.results[0], value.operation)
+    argument.set_type(integer)
+    end = old_block.operations[len(old_block.operations) - 1].operation
+    closing = Emitter(end)
+    bits = closing.value("arith.bitcast", [end.operands[0]], integer)
+    closing.op("memref.atomic_yield", [bits], [])
+    end.erase()
+    emit.replace(emit.value("arith.bitcast", [atomic.results[0]], element))
+
+
+def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
+    shaped = ir.MemRefType(memory)
+    return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
+
+
+EXPAND_CASTS: Pass[Lowering] = Pass(name="expand-vector-type-casts", run=_expand_casts)
+EXPAND_REALLOC: Pass[Lowering] = upstream(
+    "expand-realloc", "builtin.module(expand-realloc)", only_for=("memref.realloc",)
+)
+EXPAND_COPIES = rewriting("expand-copies", {"memref.copy": _expand_copy})
+EXPAND_ATOMIC_PRODUCTS = rewriting("expand-atomic-products", {"memref.atomic_rmw": _expand_product})
+FLOAT_ATOMICS_TO_INTEGERS = rewriting(
+    "float-atomics-to-integers", {"memref.generic_atomic_rmw": _use_integers}
+)
+
+
+_DESCRIPTOR = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
+
+
+def _take_pointers(function: ir.Operation, _: Lowering) -> None:
+    """Replace parameters of nvgpu's types, unknown to upstream's conversion of functions, by pointers."""
+    body = function.regions[0].blocks
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    if not len(body) or not any(_DESCRIPTOR.match(str(t)) for t in kind.inputs):
+        return
+    pointer = ir.Type.parse("!llvm.ptr")
+    emit = Emitter(body[0].operations[0].operation)
+    inputs = []
+    for argument, given in zip(body[0].arguments, kind.inputs, strict=False):
+        if not _DESCRIPTOR.match(str(given)):
+            inputs.append(given)
+            continue
+        seen = emit.op("builtin.unrealized_conversion_cast", [argument], [given])
+        argument.replace_all_uses_except(seen.results[0], seen)
+        argument.set_type(pointer)
+        inputs.append(pointer)
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+
+
+def _pass_pointers(op: ir.Operation, _: Lowering) -> None:
+    """Replace arguments of a ``gpu.launch_func`` of these types by pointers."""
+    pointer = ir.Type.parse("!llvm.ptr")
+    emit = Emitter(op)
+    for number, value in enumerate(op.operands):
+        if _DESCRIPTOR.match(str(value.type)):
+            op.operands[number] = emit.cast(value, pointer)
+
+
+TAKE_POINTERS = rewriting("descriptor-parameters-to-pointers", {"gpu.func": _take_pointers})
+PASS_POINTERS = rewriting("descriptor-arguments-to-pointers", {"gpu.launch_func": _pass_pointers})
