@@ -101,16 +101,6 @@ def test_explain(project: Path) -> None:
     assert len(outcome.out.splitlines()) == 12
 
 
-def test_dry_run_compiles_nothing(project: Path) -> None:
-    edit(project / "targets.yaml", "sm_90: {}", "sm_90: {opt_level: 1}")
-    before = (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns
-    outcome = gpubuild("build", "-n", cwd=project)
-    assert outcome.code == 0
-    assert "would-run   scale/compile/scale_kernels/sm_90" in outcome.out
-    assert (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns == before
-    assert "compile/scale_kernels/sm_90" in gpubuild("build", "-n", cwd=project).out
-
-
 def test_trace_names_every_step(built: Path) -> None:
     events = json.loads((built / "trace.json").read_text())["traceEvents"]
     assert len([e for e in events if e["ph"] == "X"]) == 11
