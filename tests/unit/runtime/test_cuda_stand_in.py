@@ -187,16 +187,3 @@ def test_mistakes_end_the_program(runtime: Runtime, modules: Path, mistake: str)
     assert says in done.err
     assert f"  call: {call}\n" in done.err
     assert f"  device: cuda:0 ({standin.NAME}, sm_70)\n" in done.err
-
-
-def test_ptx_that_the_driver_does_not_take(runtime: Runtime, modules: Path) -> None:
-    image = container(("sm_60", PTX.replace(b"mov.u32 %r4, %tid.x", b"mov.u32 %r4, %nothing")))
-    done = runtime.run(
-        "mgpuModuleGetFunction(load(0), b'add')", image, **standin.environment("7.0", modules=modules)
-    )
-    assert done.code == 1
-    assert (
-        "CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed; the driver's compiler for PTX said:"
-        in done.err
-    )
-    assert "%nothing" in done.err
