@@ -104,14 +104,6 @@ def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:
         assert found(url, tmp_path, content, authorization=right) == (True, ())
 
 
-def test_a_body_larger_than_the_server_takes(tmp_path: Path) -> None:
-    with bazel_remote(tmp_path / "server", "--max_blob_size", "100000") as url:
-        [warning] = publish(url, tmp_path, {"object": noise(300_000)})
-        assert "Blob size 300000 exceeds maximum allowed size 100000" in warning
-        assert publish(url, tmp_path, CONTENT) == ()
-        assert found(url, tmp_path, CONTENT) == (True, ())
-
-
 @pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed (apt-get install openssl)")
 def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = make_certificate(tmp_path / "tls")

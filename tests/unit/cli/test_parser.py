@@ -18,23 +18,10 @@ COMMANDS = ("build", "run", "compile", "inspect", "doctor", "clean", "init", "ca
 def test_build_options() -> None:
     options = parse(
         [
-            "build",
-            "a",
-            "b",
-            "-f",
-            "p.yaml",
-            "-j4",
-            "-t",
-            "sm_90",
-            "-t",
-            "cpu",
-            "--build-dir",
-            "out",
-            "--no-cache",
-            "-k",
-            "-n",
+            "build", "a", "b", "-f", "p.yaml", "-j4", "-t", "sm_90", "-t", "cpu", "--build-dir", "out",
+            "--no-cache", "-k", "-n",
         ]
-    )
+    )  # fmt: skip
     assert options.programs == ["a", "b"]
     assert (options.file, options.build_dir) == (Path("p.yaml"), Path("out"))
     assert (options.jobs, options.targets) == (4, ["sm_90", "cpu"])
@@ -91,18 +78,9 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("arguments", [["--version"], ["build", "--help"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
     heavy = [
-        "yaml",
-        "networkx",
-        "diskcache",
-        "mlir",
-        "llvmlite",
-        "rich",
-        "elftools",
-        "msgpack",
-        "SCons",
-        "asyncio",
-        "multiprocessing",
-    ]
+        "yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "elftools", "msgpack", "SCons",
+        "asyncio", "multiprocessing",
+    ]  # fmt: skip
     code = (
         "import sys; from gpubuild.cli.main import main\n"
         "try: main(sys.argv[1:])\n"

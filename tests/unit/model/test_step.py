@@ -134,24 +134,9 @@ def test_digests_must_be_digests() -> None:
 
 def test_neighbours_cannot_run_together() -> None:
     trees: list[object] = [
-        ("ab", "c"),
-        ("a", "bc"),
-        ("abc",),
-        "abc",
-        b"abc",
-        (("a",), "bc"),
-        (),
-        "",
-        None,
-        0,
-        "0",
-        False,
-        True,
-        1,
-        (1, 2),
-        (12,),
-        ("s1:a",),
-    ]
+        ("ab", "c"), ("a", "bc"), ("abc",), "abc", b"abc", (("a",), "bc"), (), "", None, 0, "0", False,
+        True, 1, (1, 2), (12,), ("s1:a",),
+    ]  # fmt: skip
     assert len({encode(t) for t in trees}) == len(trees)
 
 

@@ -150,18 +150,11 @@ def build(folder: Path, scratch: Path) -> Runtime:
         fakes[name].mkdir()
         subprocess.run(
             [
-                "cc",
-                "-std=gnu11",
-                "-O1",
-                "-fPIC",
-                "-pthread",
-                "-shared",
-                "-o",
-                fakes[name] / soname,
+                "cc", "-std=gnu11", "-O1", "-fPIC", "-pthread", "-shared", "-o", fakes[name] / soname,
                 FAKES / f"{name}.c",
             ],
             check=True,
-        )
+        )  # fmt: skip
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 

@@ -53,15 +53,9 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
         source.write_text(IMAGE)
         library = source.with_suffix(".so")
         flags = [
-            "-O2",
-            "-Wall",
-            "-Werror",
-            "-fPIC",
-            "-shared",
-            "-nostdlib",
-            f"-DNUMBER={number}",
+            "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-DNUMBER={number}",
             f"-I{RUNTIME}",
-        ]
+        ]  # fmt: skip
         subprocess.run(["cc", *flags, source, "-o", library], check=True)
         made.append(library.read_bytes())
     return made
