@@ -50,7 +50,6 @@ SECONDS = {
     "e2e/test_cmake_meson.py": 11,
     "e2e/test_jit_and_export.py": 9,
     "fault/test_cache_processes.py": 9,
-    "e2e/test_checked_random.py": 8,
     "unit/inspect/test_image.py": 8,
     "e2e/test_cpu_matrices.py": 7,
     "unit/engine/backends/cpu/test_compile.py": 7,

@@ -7,9 +7,9 @@ import re
 import pytest
 from kernels.operations import groups, vendor_survey
 from op_coverage import host_ops
-from unit.test_promises import defined_in
+from unit.test_pages import defined_in
 
-from gpubuild.engine.cc.link import NO_SPARSE, hint
+from gpubuild.engine.cc.link import NO_SPARSE
 from gpubuild.engine.host import lowering
 from gpubuild.engine.ir import contexts
 
@@ -68,7 +68,7 @@ def test_sparse_operations_say_why_they_cannot_be_linked() -> None:
         called = set(re.findall(r"call @(mgpu\w*Dn\w*)", str(module)))
     assert len(called) == 2
     for name in called:
-        assert f"{name} {NO_SPARSE}" in hint([name])
+        assert f"{name} {NO_SPARSE}" in undefined_hint([name])
 
 
 @pytest.mark.parametrize("op", ["linalg.pack"])
