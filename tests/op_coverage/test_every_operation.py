@@ -9,7 +9,7 @@ from kernels.operations import groups, vendor_survey
 from op_coverage import host_ops
 from unit.test_pages import defined_in
 
-from gpubuild.engine.cc.link import NO_SPARSE
+from gpubuild.engine.cc.link import NO_SPARSE, undefined_hint
 from gpubuild.engine.host import lowering
 from gpubuild.engine.ir import contexts
 
