@@ -115,14 +115,6 @@ def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
     assert "int main(void)" in error.hint
 
 
-def test_a_missing_library_is_an_error(tmp_path: Path, tools: Tools) -> None:
-    params = LinkParams(libraries=("no_such_library",))
-    inputs = parts(tmp_path, tools)
-    error = failing_step(tmp_path / "l", StepKind.LINK, params, inputs, ("executable",), tools)
-    assert error.message == "cannot link"
-    assert "no_such_library" in error.output
-
-
 def test_cxx_programs_get_their_standard_library(tmp_path: Path) -> None:
     tools = COMPILERS["system"]()
     source = """#include <string>
