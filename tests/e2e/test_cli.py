@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -182,19 +181,6 @@ def test_compile_takes_the_canonical_text_of_a_module(built: Path, tmp_path: Pat
     assert (tmp_path / "k.cubin").read_bytes() == (
         built / "build/scale/scale_kernels.sm_60.cubin"
     ).read_bytes()
-
-
-def test_the_printed_reproducer_reproduces(project: Path) -> None:
-    edit(project / "targets.yaml", "sm_90: {}", 'sm_90: {passes: "builtin.module(no-such-pass)"}')
-    first = gpubuild("build", "-t", "sm_90", cwd=project)
-    assert first.code == 1
-    (line,) = [text for text in first.err.splitlines() if "reproduce:" in text]
-    command = shlex.split(line.partition("reproduce:")[2])
-    again = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
-    assert "no-such-pass" in again.stderr
-    assert "reproduce:" not in again.stderr  # it is the reproducer
-    assert first.err.splitlines()[0].partition(" (")[0] == again.stderr.splitlines()[0].partition(" (")[0]
 
 
 def test_inspect(built: Path, tmp_path: Path) -> None:

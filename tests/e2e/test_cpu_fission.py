@@ -195,22 +195,6 @@ def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
     np.testing.assert_array_equal(a, expected)
 
 
-def test_bits_and_vectors_outlive_barriers(device, tmp_path):
-    text = "gpu.module @k {" + _kernel(f"""
-    %v = memref.load %out[%g] : memref<?xi32>
-    %bit = arith.cmpi slt, %v, %ti : i32
-    %four = vector.broadcast %v : i32 to vector<4xi32>
-    %big = arith.addi %four, %four : vector<4xi32>
-    {OWN_SLOT}
-    gpu.barrier
-    %a = vector.extract %big[2] : i32 from vector<4xi32>
-    %r = arith.select %bit, %a, %ti : i32
-    memref.store %r, %out[%g] : memref<?xi32>
-""") + "}"  # fmt: skip
-    module = device.load(compile_once(text, tmp_path))
-    _agree(module, "f", 65, (RNG.integers(0, 65, 65 * GRID).astype(np.int32),))
-
-
 def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(kernels_out):
     """Barriers cost nothing but a loop nest: no call is left, and work-items fill the lanes."""
     text = (kernels_out / "llvm").read_text()

@@ -98,16 +98,6 @@ def test_executables_are_the_same_wherever_they_are_linked(tmp_path: Path, tools
     assert b"site-packages" not in one
 
 
-def test_missing_symbols_are_named(tmp_path: Path, tools: Tools) -> None:
-    inputs = parts(tmp_path, tools)
-    del inputs["archive.1"]
-    error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
-    assert error.message == "cannot link: nothing defines helper"
-    assert "sources:" in error.hint
-    assert error.stage == "link"
-    assert str(tmp_path) not in error.output
-
-
 def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
     inputs = parts(tmp_path, tools, main="int not_main(void) { return 0; }\n")
     error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)

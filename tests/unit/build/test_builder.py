@@ -189,26 +189,6 @@ def test_a_header_edit_is_seen_through_the_preprocessor(world: World) -> None:
     assert world.ran() == {"preprocess/main.c", "cc/main.c", "app/link"}
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"{", b'{"schema":1}', b'{"schema":1,"files":{"a":1},"steps":{}}', b"\xff"]
-)
-def test_a_damaged_state_file_costs_time_only(world: World, text: bytes) -> None:
-    world.build()
-    (world.root / "build/.gpubuild/state.json").write_bytes(text)
-    report = world.build()
-    assert report.ok
-    assert statuses(report) == {Status.HIT_LOCAL}
-
-
-def test_truncated_state_files_never_break_a_build(world: World) -> None:
-    world.build()
-    state = world.root / "build/.gpubuild/state.json"
-    whole = state.read_bytes()
-    for size in range(0, len(whole), max(1, len(whole) // 40)):
-        state.write_bytes(whole[:size])
-        assert world.build().ok
-
-
 def test_every_step_is_told_to_the_listener_once(world: World) -> None:
     report = world.build()
     told = [e.report.id for e in world.events.events if isinstance(e, StepFinished)]
