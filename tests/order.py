@@ -42,7 +42,6 @@ SECONDS = {
     "e2e/test_examples.py": 18,
     "fault/test_remote_slow.py": 12,
     "integration/test_mutants.py": 12,
-    "e2e/test_c_and_mlir.py": 14,
     "e2e/test_aarch64.py": 12,
     "e2e/test_against_upstream.py": 12,
     "e2e/test_reproducible.py": 12,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -265,34 +262,6 @@ def test_clean_and_cache(project: Path) -> None:
     assert freed["freed_bytes"] > 0
     assert gpubuild("cache", "stats", "--json", cwd=project).document["blobs"] == 0
     assert gpubuild("build", cwd=project).code == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_build_leaves_nothing_half_made(built: Path, tmp_path: Path, number: int) -> None:
-    project = tmp_path / "demo"
-    shutil.copytree(built, project, ignore=shutil.ignore_patterns("build", "cache"))
-    with subprocess.Popen(
-        [sys.executable, "-m", "gpubuild", "build"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        process.stdout.readline()  # the first step is done, most are not
-        if number == signal.SIGINT:
-            os.killpg(process.pid, number)  # as a terminal does
-        else:
-            process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "interrupted" in err
-    assert "Traceback" not in err
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)  # no child is left
-    assert not (project / "build/scale/scale").exists()
-    assert not list((project / "build/.gpubuild/work").glob("*/*"))
-    assert gpubuild("run", "-q", cwd=project, env=CPU).out == EXPECTED
 
 
 def dumped(folder: Path) -> list[str]:

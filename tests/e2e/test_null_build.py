@@ -187,30 +187,6 @@ def test_explain_names_the_header(project: Path) -> None:
     assert "hello/link, other/link" in text.err
 
 
-def test_a_library_that_comes_to_stand_before_another_is_noticed(project: Path, tmp_path: Path) -> None:
-    def make(folder: Path, value: int) -> None:
-        folder.mkdir(exist_ok=True)
-        (folder / "x.c").write_text(f"int value(void) {{ return {value}; }}\n")
-        for command in (["cc", "-c", "x.c"], ["ar", "rc", "libvalue.a", "x.o"]):
-            subprocess.run(command, cwd=folder, check=True)
-
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    make(second, 2)
-    link = f"link: {{libraries: [value], flags: [-L{first}, -L{second}]}}"
-    text = (project / "targets.yaml").read_text()
-    (project / "targets.yaml").write_text(text.replace("[other.c]", f"[other.c], {link}"))
-    (project / "other.c").write_text("int value(void);\nint main(void) { return value(); }\n")
-    assert gpubuild("build", "other", cwd=project).code == 0
-    assert gpubuild("build", "other", cwd=project).code == 0  # leaves a receipt where time allows one
-    make(first, 1)
-    steps = {s["id"]: s for s in gpubuild("build", "other", "--json", cwd=project).document["steps"]}
-    assert steps["other/link"]["reason"] == "libraries may be found elsewhere now"
-    assert subprocess.run([project / "build/other/other"], check=False).returncode == 1
-    (first / "libvalue.a").unlink()
-    assert gpubuild("run", "other", cwd=project).code == 2
-
-
 def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
     generator = ROOT / "bench/generate.py"
     if not generator.exists():

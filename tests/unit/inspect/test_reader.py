@@ -229,21 +229,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         inspect_file(tmp_path)
 
 
-def test_every_truncation_of_a_container_is_a_clear_error_or_fewer_images(tmp_path: Path) -> None:
-    small = [
-        Image(image_kind=i.image_kind, offload_kind=0, strings=i.strings, data=i.data[:40]) for i in images()
-    ]
-    whole = pack(small)
-    path = tmp_path / "file"
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        try:
-            found = inspect_file(path)
-        except UsageError:
-            continue
-        assert sum(len(m.objects) for m in found.modules) < len(small)
-
-
 def test_every_truncation_of_an_object_file_is_a_clear_error(tmp_path: Path) -> None:
     whole = samples.embed(b"x" * 40, symbol="k_binary", section=".rodata", link=False)
     path = tmp_path / "file"
