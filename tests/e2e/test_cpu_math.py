@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from accuracy import SOME, TYPES, WIDE, arguments, errors, needs_wide_numbers, reference
+from accuracy import TYPES, WIDE, arguments, errors, needs_wide_numbers, pairs, reference, special_pairs
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
 from gpubuild.engine.mathlib import functions
@@ -207,13 +206,9 @@ def test_errors(modules, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_errors_of_pairs(modules, name: str, kind: str) -> None:
-    rng = np.random.default_rng(5)
-    most = 120 if kind == "f32" else 1000
-    a = [rng.random(20_000) * 4, 2.0 ** (rng.random(20_000) * 2 * most - most), 1 + rng.random(8_960) / 1e2]
-    b = [rng.random(20_000) * 40 - 20, rng.random(20_000) * 4 - 2, rng.random(8_960) * 2e4 - 1e4]
-    values = np.array([np.concatenate(a), np.concatenate(b)]).astype(TYPES[kind])
+    values = pairs(kind)
     if name == "atan2":
-        values[:, 20_000:40_000] = rng.uniform(-3, 3, (2, 20_000))
+        values[:, 20_000:40_000] = np.random.default_rng(6).uniform(-3, 3, (2, 20_000))
     values = values[:, : values.shape[1] // 256 * 256]
     with np.errstate(all="ignore"):
         exact = reference(name, *values)
@@ -225,14 +220,8 @@ def test_errors_of_pairs(modules, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_special_pairs(modules, name: str, kind: str) -> None:
-    scalar = ctypes.c_float if kind == "f32" else ctypes.c_double
-    c = getattr(ctypes.CDLL(None), c_name(name, kind))
-    c.restype, c.argtypes = scalar, [scalar] * 2
-    with np.errstate(all="ignore"):
-        some = np.array(SOME).astype(TYPES[kind])
-    a, b = (np.ravel(v) for v in np.meshgrid(some, some))
-    values = np.stack([np.resize(v, 768) for v in (a, b)])
-    expected = np.array([c(float(x), float(y)) for x, y in values.T], TYPES[kind])
+    a, b, few = special_pairs(c_name(name, kind), kind)
+    values, expected = np.stack([np.resize(v, 768) for v in (a, b)]), np.resize(few, 768)
     for chip, module in modules.items():
         result = run(module, c_name(name, kind), values)
         np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(TYPES[kind]).eps, err_msg=chip)

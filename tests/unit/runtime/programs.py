@@ -158,6 +158,14 @@ def build(folder: Path, scratch: Path) -> Runtime:
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 
+def cpu_image(folder: Path, text: str, *flags: str) -> bytes:
+    """Compile C to an image of the CPU device."""
+    (folder / "image.c").write_text(text)
+    options = ["-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}", *flags]
+    subprocess.run(["cc", *options, "image.c", "-o", "image.so"], check=True, cwd=folder)
+    return (folder / "image.so").read_bytes()
+
+
 def elf(machine: int, *, abi: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
     """An ELF header as far as the runtime looks, and ``tail`` behind it."""
     ident = b"\x7fELF\x02\x01\x01" + bytes([0, abi]) + bytes(7)

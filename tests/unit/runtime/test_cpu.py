@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME, Runtime, container
+from unit.runtime.programs import RUNTIME, Runtime, container, cpu_image
 
 BASE = "x86-64" if "x86" in platform.machine() else "generic"
 
@@ -47,18 +46,7 @@ gb_cpu_image gpubuild_cpu_image = {
 def images(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """Two CPU images; `which` of image N writes N."""
     folder = tmp_path_factory.mktemp("cpu")
-    made = []
-    for number in range(2):
-        source: Path = folder / f"image{number}.c"
-        source.write_text(IMAGE)
-        library = source.with_suffix(".so")
-        flags = [
-            "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-DNUMBER={number}",
-            f"-I{RUNTIME}",
-        ]  # fmt: skip
-        subprocess.run(["cc", *flags, source, "-o", library], check=True)
-        made.append(library.read_bytes())
-    return made
+    return [cpu_image(folder, IMAGE, f"-DNUMBER={number}") for number in range(2)]
 
 
 AXPY = """
