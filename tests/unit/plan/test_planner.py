@@ -61,15 +61,6 @@ def test_artefacts_lie_where_the_contract_says() -> None:
     } <= paths  # fmt: skip
 
 
-def test_producers_come_first_and_device_code_starts_early() -> None:
-    plan = plan_of(make_program(ROOT, "app", "app.mlir", "main.c"))
-    order = plan.order()
-    for step_id in order:
-        for need in plan.needs(step_id):
-            assert order.index(need) < order.index(step_id)
-    assert plan.rank("app/compile/k/sm_60") > plan.rank("cc/main.c") > plan.rank("app/link")
-
-
 def test_programs_share_sources_and_runtime() -> None:
     plan = plan_of(make_program(ROOT, "a", "k.mlir", "m.c"), make_program(ROOT, "b", "k.mlir", "m.c"))
     kinds = [s.kind for s in plan.steps.values()]
