@@ -148,6 +148,7 @@ PRINTED: Mapping[str, Callable[[], Printed]] = {
     "linalg.matmul": lambda: [_halves(24, -10).reshape(6, 4) @ _halves(20).reshape(4, 5) + 2],
     "math.exp": lambda: [np.exp(np.arange(32) / 2 - 5)],
     "memref.atomic_rmw": lambda: [np.bincount(_square(256) % 10, minlength=10)],
+    "scf.parallel": lambda: [_place(6, 8)],
     "scf.while": lambda: [np.gcd(360360, 100 + _count(32))],
     "ub.poison": lambda: [2 * _square(32)],
     "vector.print": lambda: ["6", "( 8, 10, 12, 14 )"],
