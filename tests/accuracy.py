@@ -66,6 +66,26 @@ def arguments(kind: str) -> np.ndarray:
         return np.concatenate([np.asarray(v).astype(TYPES[kind]) for v in values])
 
 
+def pairs(kind: str) -> np.ndarray:
+    """Two rows of operands, of many magnitudes and near one."""
+    rng = np.random.default_rng(5)
+    most = 120 if kind == "f32" else 1000
+    a = [rng.random(20_000) * 4, 2.0 ** (rng.random(20_000) * 2 * most - most), 1 + rng.random(8_960) / 1e2]
+    b = [rng.random(20_000) * 40 - 20, rng.random(20_000) * 4 - 2, rng.random(8_960) * 2e4 - 1e4]
+    return np.array([np.concatenate(a), np.concatenate(b)]).astype(TYPES[kind])
+
+
+def special_pairs(function: str, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Operands, zeros and infinities among them, and the results of C's ``function``."""
+    scalar = ctypes.c_float if kind == "f32" else ctypes.c_double
+    c = getattr(ctypes.CDLL(None), function)
+    c.restype, c.argtypes = scalar, [scalar] * 2
+    with np.errstate(all="ignore"):
+        some = np.array(SOME).astype(TYPES[kind])
+    a, b = (np.ravel(v) for v in np.meshgrid(some, some))
+    return a, b, np.array([c(float(x), float(y)) for x, y in zip(a, b, strict=True)], TYPES[kind])
+
+
 def reference(name: str, *values: np.ndarray) -> np.ndarray:
     """What the function gives in the next wider type. Skips the test where that needs a C compiler."""
     wide = [v.astype(WIDE["f32" if v.dtype == np.float32 else "f64"]) for v in values]
@@ -88,16 +108,7 @@ def _error_functions() -> ctypes.CDLL:
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "erf.c"), Path(folder, "liberf.so")
         source.write_text(text)
-        command = [
-            compiler,
-            "-O1",
-            "-fno-builtin",
-            "-shared",
-            "-fPIC",
-            str(source),
-            "-o",
-            str(library),
-            "-lm",
-        ]
+        options = ["-O1", "-fno-builtin", "-shared", "-fPIC"]
+        command = [compiler, *options, str(source), "-o", str(library), "-lm"]
         subprocess.run(command, cwd=folder, check=True)
         return ctypes.CDLL(str(library))

@@ -37,15 +37,6 @@ def failed_build(project: Path, *arguments: str) -> Outcome:
     return outcome
 
 
-def test_type_error(project: Path) -> None:
-    edit(project / "saxpy.mlir", "arith.mulf %a, %xi : f32", "arith.mulf %a, %i : f32")
-    outcome = failed_build(project)
-    assert outcome.code == 1
-    assert "saxpy.mlir:11:30: error:" in outcome.err
-    assert "%ax = arith.mulf %a, %i : f32" in outcome.err
-    assert "^" in outcome.err
-
-
 def caret(shown: str, message: str) -> str:
     """The character above the caret of the message: ``shown`` as a terminal has it, cell by cell."""
     lines = shown[shown.index(message) :].splitlines()
@@ -67,22 +58,6 @@ def test_carets_are_right_behind_characters_of_any_width(project: Path) -> None:
     assert caret(failed_build(project).err, "targets.yaml:").startswith("chp")
 
 
-def test_bad_chip(project: Path) -> None:
-    (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "sm_91: {}"))
-    outcome = failed_build(project)
-    assert outcome.code in (1, 2)
-    place = r"targets\.yaml:\d+:\d+: error: "
-    assert re.match(place + r"unknown NVIDIA chip 'sm_91' \(did you mean sm_90 or .*\?\)\n", outcome.err)
-
-
-def test_missing_source(project: Path) -> None:
-    (project / "saxpy.mlir").rename(project / "saxpi.mlir")
-    outcome = failed_build(project)
-    assert outcome.code == 2
-    assert "targets.yaml:5:15: error:" in outcome.err
-    assert "saxpi.mlir" in outcome.err
-
-
 def test_a_source_that_became_a_pipe(project: Path) -> None:
     assert gpubuild("build", "-t", "cpu", cwd=project).code == 0
     (project / "saxpy.mlir").unlink()
@@ -90,13 +65,6 @@ def test_a_source_that_became_a_pipe(project: Path) -> None:
     outcome = gpubuild("build", "-t", "cpu", cwd=project)  # does not wait for a writer
     assert outcome.code == 2
     assert "source 'saxpy.mlir' is neither a file nor a folder" in outcome.err
-
-
-def test_truncated_yaml(project: Path) -> None:
-    (project / "targets.yaml").write_text(SAXPY[:40])
-    outcome = failed_build(project)
-    assert outcome.code == 2
-    assert "targets.yaml:" in outcome.err
 
 
 UNSELECTABLE = """\
@@ -121,14 +89,6 @@ def test_a_kernel_that_llvm_cannot_select(project: Path) -> None:
         assert part in outcome.err
 
 
-def test_failures_are_not_cached_and_fixing_helps(project: Path) -> None:
-    edit(project / "saxpy.mlir", "arith.mulf %a, %xi : f32", "arith.mulf %a, %i : f32")
-    first = failed_build(project)
-    assert failed_build(project).err == first.err
-    edit(project / "saxpy.mlir", "arith.mulf %a, %i : f32", "arith.mulf %a, %xi : f32")
-    assert gpubuild("build", cwd=project).code == 0
-
-
 def test_one_failing_target_does_not_hide_the_others(project: Path) -> None:
     """All are tried with one worker and without -k; what they share is shown once."""
     edit(
@@ -146,16 +106,6 @@ def test_one_failing_target_does_not_hide_the_others(project: Path) -> None:
     assert outcome.err.count("saxpy.mlir:11:") == 4  # ptxas says two things about the line
 
 
-def test_keep_going_builds_the_other_targets(project: Path) -> None:
-    (project / "targets.yaml").write_text(SAXPY.replace("sm_90: {}", "sm_90: {passes: nonsense}"))
-    outcome = gpubuild("build", "-k", "--json", cwd=project)
-    statuses = outcome.statuses()
-    assert statuses["saxpy/compile/saxpy_kernels/sm_90"] == "failed"
-    assert statuses["saxpy/compile/saxpy_kernels/sm_60"] == "ran"
-    assert statuses["saxpy/compile/saxpy_kernels/cpu"] == "ran"
-    assert statuses["saxpy/link"] == "skipped"
-
-
 def test_an_undefined_function_in_c(project: Path) -> None:
     edit(project / "main.c", "_mlir_ciface_saxpy(a, &x, &y);", "_mlir_ciface_saxpi(a, &x, &y);")
     edit(project / "main.c", "void _mlir_ciface_saxpy(", "void _mlir_ciface_saxpi(")
@@ -163,13 +113,6 @@ def test_an_undefined_function_in_c(project: Path) -> None:
     assert outcome.code == 1
     assert "_mlir_ciface_saxpi" in outcome.err
     assert "main.c:" in outcome.err  # not the name under which the object was linked
-
-
-def test_a_c_error_points_into_the_users_file(project: Path) -> None:
-    edit(project / "main.c", "const float a = 2.0f;", "const float a = 2.0f")
-    outcome = failed_build(project)
-    assert outcome.code == 1
-    assert "main.c:" in outcome.err
 
 
 UNSUPPORTED = """\

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -246,3 +247,24 @@ def test_handlers_of_exit_run(project: Path, tmp_path: Path) -> None:
     done = run(project, "cases", "store_past_end", GPUBUILD_PROFILE=str(profile))
     assert done.code == FOUND
     assert "store_past_end" in profile.read_text()
+
+
+# ---- random kernels ----
+
+
+SCRIPT = Path(__file__).with_name("checked_random.py")
+
+
+def test_races_of_kernels_that_lack_a_barrier(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, tmp_path], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 66, done.stderr
+    document = json.loads(done.stdout)
+    reported = set(re.findall(r"check: data race in kernel @(\w+)", done.stderr))
+    assert done.stderr.count(" in kernel @") == done.stderr.count("data race in kernel @")
+    assert "last_" in reported
+    reported.remove("last_")
+    lacking = {name for name in document["names"] if name.endswith("_")}
+    assert set(document["wrong"]) <= reported <= lacking
+    assert len(reported) >= 4  # or the comparison says nothing

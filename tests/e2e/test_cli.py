@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -101,16 +97,6 @@ def test_explain(project: Path) -> None:
     assert len(outcome.out.splitlines()) == 12
 
 
-def test_dry_run_compiles_nothing(project: Path) -> None:
-    edit(project / "targets.yaml", "sm_90: {}", "sm_90: {opt_level: 1}")
-    before = (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns
-    outcome = gpubuild("build", "-n", cwd=project)
-    assert outcome.code == 0
-    assert "would-run   scale/compile/scale_kernels/sm_90" in outcome.out
-    assert (project / "build/scale/scale_kernels.sm_90.ptx").stat().st_mtime_ns == before
-    assert "compile/scale_kernels/sm_90" in gpubuild("build", "-n", cwd=project).out
-
-
 def test_trace_names_every_step(built: Path) -> None:
     events = json.loads((built / "trace.json").read_text())["traceEvents"]
     assert len([e for e in events if e["ph"] == "X"]) == 11
@@ -194,19 +180,6 @@ def test_compile_takes_the_canonical_text_of_a_module(built: Path, tmp_path: Pat
     ).read_bytes()
 
 
-def test_the_printed_reproducer_reproduces(project: Path) -> None:
-    edit(project / "targets.yaml", "sm_90: {}", 'sm_90: {passes: "builtin.module(no-such-pass)"}')
-    first = gpubuild("build", "-t", "sm_90", cwd=project)
-    assert first.code == 1
-    (line,) = [text for text in first.err.splitlines() if "reproduce:" in text]
-    command = shlex.split(line.partition("reproduce:")[2])
-    again = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
-    assert "no-such-pass" in again.stderr
-    assert "reproduce:" not in again.stderr  # it is the reproducer
-    assert first.err.splitlines()[0].partition(" (")[0] == again.stderr.splitlines()[0].partition(" (")[0]
-
-
 def test_inspect(built: Path, tmp_path: Path) -> None:
     outcome = gpubuild("inspect", "--json", "build/scale/scale", cwd=built)
     (module,) = outcome.document["modules"]
@@ -285,34 +258,6 @@ def test_clean_and_cache(project: Path) -> None:
     assert freed["freed_bytes"] > 0
     assert gpubuild("cache", "stats", "--json", cwd=project).document["blobs"] == 0
     assert gpubuild("build", cwd=project).code == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_build_leaves_nothing_half_made(built: Path, tmp_path: Path, number: int) -> None:
-    project = tmp_path / "demo"
-    shutil.copytree(built, project, ignore=shutil.ignore_patterns("build", "cache"))
-    with subprocess.Popen(
-        [sys.executable, "-m", "gpubuild", "build"],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        process.stdout.readline()  # the first step is done, most are not
-        if number == signal.SIGINT:
-            os.killpg(process.pid, number)  # as a terminal does
-        else:
-            process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert "interrupted" in err
-    assert "Traceback" not in err
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)  # no child is left
-    assert not (project / "build/scale/scale").exists()
-    assert not list((project / "build/.gpubuild/work").glob("*/*"))
-    assert gpubuild("run", "-q", cwd=project, env=CPU).out == EXPECTED
 
 
 def dumped(folder: Path) -> list[str]:

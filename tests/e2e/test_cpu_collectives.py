@@ -6,9 +6,8 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from e2e.cpu_harness import Device, compile_module
+from e2e.cpu_harness import compile_module
 from kernels.place import PLACE_IN_GRID
 
 COLLECTIVES = {
@@ -85,18 +84,3 @@ def test_vectors_change_places(out: Path, name: str) -> None:
     assert re.search(rf"load <(?:4|8|16|32) x (?:{element}|i32)>", body)
     if "reduce" in name or name == "mma":
         assert re.search(r"= (?:fadd|fmul|fcmp|tail call|call)[^\n]* <(?:4|8|16|32) x float>", body)
-
-
-def test_they_agree_with_fibers(out: Path, runtime: Path) -> None:
-    """In workgroups with whole subgroups, with a part of one, and with nothing but that."""
-    module = Device(runtime).load(out)
-    for block in ((64,), (45,), (7,), (33, 2), (96, 1, 2)):
-        items = int(np.prod(block))
-        a = np.random.default_rng(items).integers(-99, 99, 3 * items).astype(np.float32)
-        for name in COLLECTIVES:
-            found = []
-            for fibers in (False, True):
-                found.append(a.copy())
-                module.launch(name, 3, block, found[-1], np.int64(3), fibers=fibers)
-            np.testing.assert_array_equal(*found, err_msg=f"{name} {block}")
-    module.unload()

@@ -1,79 +1,17 @@
-"""Work-item fission: the same results as fibers and as a direct evaluation, in vector code."""
+"""Work-item fission gives the results of fibers, in vector code; test_random_kernels has an evaluator."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module, compile_once
-from kernels.random.structured import CELLS, OUTPUTS, StructuredKernel
+from e2e.cpu_harness import compile_module, compile_once
 
 WG = "#gpu.address_space<workgroup>"
-SHAPES = [(1,), (7,), (32,), (64, 2), (8, 4, 2)]
-# large ones; test_random_kernels has many small ones
-KERNELS = int(os.environ.get("GPUBUILD_TEST_STRUCTURED", "20"))
-SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
-PER_MODULE = 10
 GRID = 3
 RNG = np.random.default_rng(11)
-
-
-@pytest.fixture(scope="session", params=[1, 3], ids=["1thread", "3threads"])
-def device(tmp_path_factory, request) -> Device:
-    """A runtime of its own, as it reads its settings once."""
-    library = build_runtime(tmp_path_factory.mktemp("fission_runtime"))
-    copy = library.with_name(f"libfission{request.param}.so")
-    shutil.copy(library, copy)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GPUBUILD_CPU_THREADS", str(request.param))
-        loaded = Device(copy)
-        loaded._c.gb_settings()
-    return loaded
-
-
-@pytest.fixture(scope="session")
-def random_kernels(tmp_path_factory) -> list[tuple[Path, dict[str, StructuredKernel]]]:
-    """Modules of random kernels, compiled once."""
-    modules = []
-    for first in range(SEED, SEED + KERNELS, PER_MODULE):
-        kernels = {f"k{i}": StructuredKernel(i, f"k{i}") for i in range(first, first + PER_MODULE)}
-        text = "gpu.module @k {\n" + "".join(k.text for k in kernels.values()) + "}\n"
-        level = 3 if first % 50 == 0 else 0  # the pass is the same; LLVM takes most of the time
-        out = compile_module(text, tmp_path_factory.mktemp(f"random{first}"), opt_level=level)
-        modules.append((out, kernels))
-    return modules
-
-
-def test_random_kernels_are_cut(random_kernels):
-    """The comparison below must not compare fibers with fibers."""
-    tiers = [
-        k["tier"] for out, _ in random_kernels for k in json.loads((out / "info").read_text())["kernels"]
-    ]
-    assert tiers.count("fibers") == 0
-    assert tiers.count("fission") > 0.8 * len(tiers)
-
-
-def test_random_kernels(device, random_kernels):
-    """Fission, fibers and the evaluator agree to the bit: floats are never reassociated."""
-    for out, kernels in random_kernels:
-        module = device.load(out)
-        for name, kernel in kernels.items():
-            for shape in SHAPES:
-                items = int(np.prod(shape))
-                a = np.random.default_rng(items).integers(-1000, 1000, GRID * items).astype(np.int32)
-                expected = kernel.evaluate(a, GRID, items)
-                for fibers in (False, True):
-                    found = (np.zeros((OUTPUTS, a.size), np.int32), np.zeros(a.size, np.float32),
-                             np.zeros(CELLS, np.int32))  # fmt: skip
-                    module.launch(name, GRID, shape, a, *found, dynamic=4 * items, fibers=fibers)
-                    for got, wanted in zip(found, expected, strict=True):
-                        np.testing.assert_array_equal(got, wanted, err_msg=f"{name} {shape} fibers={fibers}")
-        module.unload()
 
 
 def _agree(module, name: str, shape, arguments, **options) -> None:
@@ -95,42 +33,6 @@ def test_tiled_matmul_and_reverse_agree_with_fibers(device, kernels_out):
     for items in (1, 7, 33, 1024):
         data = RNG.random(GRID * items, np.float32)
         _agree(module, "reverse", items, (data, np.zeros_like(data)), dynamic=4 * items)
-
-
-REDUCTIONS = [("add", "f32"), ("mul", "f64"), ("maxnumf", "f32"), ("minimumf", "f32"), ("add", "i64"),
-              ("minui", "i32"), ("maxsi", "i16"), ("xor", "i8")]  # fmt: skip
-
-
-def _reduction(word: str, kind: str) -> str:
-    return f"""
-  gpu.func @{word}_{kind}(%a: memref<?x{kind}>, %out: memref<?x{kind}>) kernel {{
-    %g = gpu.global_id x
-    %v = memref.load %a[%g] : memref<?x{kind}>
-    %r = gpu.all_reduce {word} %v uniform {{}} : ({kind}) -> ({kind})
-    memref.store %r, %out[%g] : memref<?x{kind}>
-    gpu.return
-  }}"""
-
-
-def test_reductions_agree_with_fibers(device, tmp_path):
-    """Small whole numbers and powers of two: no order of the operations rounds."""
-    region = (
-        _reduction("add", "i32")
-        .replace("@add_i32", "@region")
-        .replace(
-            "all_reduce add %v uniform {}",
-            "all_reduce %v uniform { ^bb(%l: i32, %h: i32): %s = arith.ori %l, %h : i32 gpu.yield %s : i32 }",
-        )
-    )
-    body = "".join(_reduction(*r) for r in REDUCTIONS) + region
-    module = device.load(compile_once(f"gpu.module @k {{{body}}}", tmp_path))
-    for items in (1, 2, 5, 31, 32, 100, 1024):
-        for word, kind in (*REDUCTIONS, ("region", "")):
-            dtype = np.dtype({"f": "float", "i": "int"}[(kind or "i")[0]] + (kind[1:] or "32"))
-            data = (2 ** RNG.integers(0, 2, GRID * items) if word == "mul" else
-                    RNG.integers(-50, 50, GRID * items)).astype(dtype)  # fmt: skip
-            name = f"{word}_{kind}" if kind else word
-            _agree(module, name, items, (data, np.zeros_like(data)))
 
 
 def _kernel(body: str, name: str = "f", private: str = "", arguments: str = "%out: memref<?xi32>") -> str:
@@ -291,22 +193,6 @@ def test_many_slots_of_the_largest_workgroup_fit(device, tmp_path):
     expected = a * sum(range(512))  # exact in every order
     module.launch("f", 5, 1024, a)
     np.testing.assert_array_equal(a, expected)
-
-
-def test_bits_and_vectors_outlive_barriers(device, tmp_path):
-    text = "gpu.module @k {" + _kernel(f"""
-    %v = memref.load %out[%g] : memref<?xi32>
-    %bit = arith.cmpi slt, %v, %ti : i32
-    %four = vector.broadcast %v : i32 to vector<4xi32>
-    %big = arith.addi %four, %four : vector<4xi32>
-    {OWN_SLOT}
-    gpu.barrier
-    %a = vector.extract %big[2] : i32 from vector<4xi32>
-    %r = arith.select %bit, %a, %ti : i32
-    memref.store %r, %out[%g] : memref<?xi32>
-""") + "}"  # fmt: skip
-    module = device.load(compile_once(text, tmp_path))
-    _agree(module, "f", 65, (RNG.integers(0, 65, 65 * GRID).astype(np.int32),))
 
 
 def test_the_inner_loops_of_a_tiled_matmul_are_vectorised(kernels_out):

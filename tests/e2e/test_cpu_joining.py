@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
-import random
 from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, Module, build_runtime, compile_module, compile_once
+from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
 ROWS = "memref<?x?x?xi32>"
 # Each counts itself at its place in the grid, [z, y, x], and adds a number that another kernel would not.
@@ -69,9 +67,6 @@ ALONE = {  # such as could tell: they add a number of x's that a wider workgroup
     "block_dim": "block_dim",
     "grid_dim": "grid_dim",
 }
-RANDOM = int(os.environ.get("GPUBUILD_TEST_KERNELS", "12"))  # a longer run: more
-SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
-OUTPUTS = 3
 SHAPES = [(1,), (33,), (16, 4), (7, 5, 2)]
 GRIDS = [(37,), (5, 3), (16, 2, 2), (3, 1, 5)]
 
@@ -159,88 +154,3 @@ def test_workgroups_of_a_known_size(module: Module, name: str) -> None:
     for grid in GRIDS:
         assert (run(module, name, grid, (16, 8)) == expected(name, grid, (16, 8))).all(), grid
     assert list(module.kernel(name).contents.required_block) == [16, 8, 1]
-
-
-class RandomJoined:
-    """A kernel without loops: stores of numbers made of places, under conditions that may overflow."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._lines: list[str] = []
-        self._count = 0
-        self._indices = ["%x", "%y", "%z"]
-        self._numbers = ["%p", *(self._add(f"arith.index_cast {i} : index to i32") for i in self._indices)]
-        self._conditions = ["%true"]
-        for _ in range(self._random.randint(4, 9)):
-            self._value()
-        for number in range(OUTPUTS):
-            self._store(number)
-        kinds = ", ".join(f"%o{n}: {ROWS}" for n in range(OUTPUTS))
-        place = self._random.choice([PLAIN, BY_HAND.replace("%d", "%dim"), NARROW.replace("%i", "%j")])
-        self.text = (
-            f"  gpu.func @r{seed}(%a: {ROWS}, {kinds}, %p: i32, %n: index) kernel {{\n"
-            "%true = arith.constant true\n"
-            f"%y = gpu.global_id y\n%z = gpu.global_id z\n{place}{''.join(self._lines)}gpu.return\n  }}\n"
-        )
-
-    def _add(self, what: str) -> str:
-        self._count += 1
-        self._lines.append(f"%v{self._count} = {what}\n")
-        return f"%v{self._count}"
-
-    def _pick(self, values: list[str]) -> str:
-        return self._random.choice(values[-6:] if self._random.random() < 0.5 else values)
-
-    def _constant(self, kind: str) -> str:
-        at = self._random.choice([0, 0, 0, 2**31 - 1, -(2**31)])
-        value = at + self._random.randint(0, 40) * (-1 if at > 0 else 1)
-        return self._add(f"arith.constant {value} : {kind}")
-
-    def _value(self) -> None:
-        some, kind = self._random.choice([(self._indices, "index"), (self._numbers, "i32")])
-        other = self._constant(kind) if self._random.random() < 0.6 else self._pick(some)
-        pair = [self._pick(some), other if some is not self._indices or self._random.random() < 0.8 else "%n"]
-        self._random.shuffle(pair)
-        choice = self._random.random()
-        if choice < 0.4:
-            what = self._random.choice(["addi", "addi", "subi", "muli", "minui", "maxsi", "xori"])
-            some.append(self._add(f"arith.{what} {pair[0]}, {pair[1]} : {kind}"))
-        elif choice < 0.8:
-            what = self._random.choice(["slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge", "eq", "ne"])
-            self._conditions.append(self._add(f"arith.cmpi {what}, {pair[0]}, {pair[1]} : {kind}"))
-        else:
-            pair = [self._pick(self._conditions) for _ in range(2)]
-            what = self._random.choice(["andi", "andi", "ori", "xori"])
-            self._conditions.append(self._add(f"arith.{what} {pair[0]}, {pair[1]} : i1"))
-
-    def _store(self, number: int) -> None:
-        value = self._pick(self._numbers)
-        if self._random.random() < 0.6:
-            loaded = self._add(f"memref.load %a[%z, %y, %x] : {ROWS}")
-            value = self._add(f"arith.addi {loaded}, {value} : i32")
-        store = f"memref.store {value}, %o{number}[%z, %y, %x] : {ROWS}\n"
-        for _ in range(self._random.randint(0, 2)):
-            store = f"scf.if {self._pick(self._conditions)} {{\n{store}}}\n"
-        self._lines.append(store)
-
-
-def test_random_kernels(tmp_path: Path, module: Module) -> None:
-    """The fibers tier runs workgroups as they are."""
-    seeds = range(SEED, SEED + RANDOM)
-    text = "gpu.module @k {\n" + "".join(RandomJoined(seed).text for seed in seeds) + "}\n"
-    made = module.device.load(compile_once(text, tmp_path, located=False, opt_level=min(3, 50 // RANDOM)))
-    different = []
-    for seed in seeds:
-        grid, block = GRIDS[seed % len(GRIDS)], SHAPES[seed // 4 % len(SHAPES)]
-        groups, items = extents(grid, block)
-        shape = tuple((groups * items)[::-1])
-        a = np.random.default_rng(seed).integers(-9, 9, shape, np.int32)
-        results = []
-        for fibers in (False, True):
-            found = [np.full(shape, -7, np.int32) for _ in range(OUTPUTS)]
-            scalars = np.int32(seed % 50), np.int64(shape[2] // 2 + seed % 3)
-            made.launch(f"r{seed}", grid, block, a, *found, *scalars, fibers=fibers)
-            results.append(found)
-        if not np.array_equal(*results):
-            different.append((seed, grid, block))
-    assert different == []

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from e2e.cpu_harness import compile_module
 
-WG = "#gpu.address_space<workgroup>"
-
-
 RNG = np.random.default_rng(7)
 
 
@@ -32,17 +29,6 @@ def test_vecadd(kernels, block, fibers):
     c = np.zeros(n, np.float32)
     kernels.launch("vecadd", -(-n // block), block, a, b, c, np.int64(n), fibers=fibers)
     np.testing.assert_array_equal(c, a + b)
-
-
-@pytest.mark.parametrize("fibers", [False, True])
-@pytest.mark.parametrize("block", [(1, 1, 1), (4, 2, 3), (2, 6, 1)])
-def test_global_ids_in_three_dimensions(kernels, block, fibers):
-    grid = (3, 2, 2)
-    shape = tuple(g * b for g, b in zip(grid[::-1], block[::-1], strict=True))
-    out = np.full(shape, -1, np.int32)
-    kernels.launch("ids", grid, block, out, fibers=fibers)
-    z, y, x = np.indices(shape)
-    np.testing.assert_array_equal(out, (z * 100 + y) * 100 + x)
 
 
 def test_tiled_matmul(kernels):
@@ -93,30 +79,6 @@ def test_parameters_of_every_width(kernels):
     )  # fmt: skip
     expected = [1, -5, -300, 1 << 30, 1 << 40, 1.5, -2.5, float(np.float32(0.1)), 0.2]
     np.testing.assert_array_equal(out, expected)
-
-
-def test_module_constants(kernels):
-    out = np.zeros(8, np.float32)
-    kernels.launch("lookup", 2, 4, out)
-    np.testing.assert_array_equal(out, [1, 2, 4, 8] * 2)
-
-
-@pytest.mark.parametrize("fibers", [False, True])
-def test_cluster_ids(kernels, fibers):
-    out = np.zeros((6, 4), np.int32)
-    kernels.launch("clusters", 6, 2, out, cluster=3, fibers=fibers)
-    block = np.arange(6)
-    np.testing.assert_array_equal(out[:, 0], block // 3)
-    np.testing.assert_array_equal(out[:, 2], 3)
-    np.testing.assert_array_equal(out[:, 3], block % 3)
-
-
-@pytest.mark.parametrize("fibers", [False, True])
-def test_subgroup_ids(kernels, fibers):
-    out = np.zeros((80, 4), np.int32)
-    kernels.launch("subgroup_ids", 1, 80, out, fibers=fibers)
-    i = np.arange(80)
-    np.testing.assert_array_equal(out, np.stack([i % 32, i // 32, i * 0 + 3, i * 0 + 32], axis=1))
 
 
 def test_no_work_items_is_no_work(kernels):

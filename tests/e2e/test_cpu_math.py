@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from accuracy import SOME, TYPES, WIDE, arguments, errors, needs_wide_numbers, reference
+from accuracy import TYPES, WIDE, arguments, errors, needs_wide_numbers, pairs, reference, special_pairs
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 
 from gpubuild.engine.mathlib import functions
@@ -55,10 +54,15 @@ CHIPS = {"x86-64-v3": 0, "x86-64-v2": 1}  # → which of the bounds
 pytestmark = needs_wide_numbers
 
 
+def c_name(name: str, kind: str) -> str:
+    """C's function. Kernels have its name on purpose: they must not be called in its place."""
+    return {"powf": "pow"}.get(name, name) + ("f" if kind == "f32" else "")
+
+
 def kernel(name: str, kind: str) -> str:
     """In place, so that it is compiled once."""
     return f"""
-  gpu.func @{name}_{kind}(%a: memref<?x{kind}>) kernel {{
+  gpu.func @{c_name(name, kind)}(%a: memref<?x{kind}>) kernel {{
     %i = gpu.global_id x
     %x = memref.load %a[%i] : memref<?x{kind}>
     %y = math.{name} %x : {kind}
@@ -70,7 +74,7 @@ def kernel(name: str, kind: str) -> str:
 def pair_kernel(name: str, kind: str) -> str:
     """The first operands become the results."""
     return f"""
-  gpu.func @{name}_{kind}(%a: memref<2x?x{kind}>) kernel {{
+  gpu.func @{c_name(name, kind)}(%a: memref<2x?x{kind}>) kernel {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %i = gpu.global_id x
@@ -113,7 +117,7 @@ def whole_power_kernel(kind: str) -> str:
 
 
 FMA = """
-  gpu.func @fma(%a: memref<3x?xf32>) kernel {
+  gpu.func @fmaf(%a: memref<3x?xf32>) kernel {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c2 = arith.constant 2 : index
@@ -172,7 +176,7 @@ def test_the_documentation_says_so() -> None:
 
 def test_bounds_are_of_our_own_code() -> None:
     for (name, kind), bounds in (BOUNDS | PAIRS).items():
-        plain = {"powf": "pow"}.get(name, name) + ("f" if kind == "f32" else "")
+        plain = c_name(name, kind)
         for fused, bound in zip((True, False), bounds, strict=True):
             assert functions.has_own(plain, fused=fused) == (bound != C_LIBRARY), (plain, fused)
 
@@ -191,7 +195,7 @@ def test_errors(modules, name: str, kind: str) -> None:
     with np.errstate(all="ignore"):
         exact = reference(name, values)
         for chip, module in modules.items():
-            result = run(module, f"{name}_{kind}", values)
+            result = run(module, c_name(name, kind), values)
             error = errors(result, exact)
             limit = np.full(len(values), BOUNDS[name, kind][CHIPS[chip]])
             if name in ("sin", "cos", "tan") and kind == "f64":
@@ -202,34 +206,24 @@ def test_errors(modules, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_errors_of_pairs(modules, name: str, kind: str) -> None:
-    rng = np.random.default_rng(5)
-    most = 120 if kind == "f32" else 1000
-    a = [rng.random(20_000) * 4, 2.0 ** (rng.random(20_000) * 2 * most - most), 1 + rng.random(8_960) / 1e2]
-    b = [rng.random(20_000) * 40 - 20, rng.random(20_000) * 4 - 2, rng.random(8_960) * 2e4 - 1e4]
-    values = np.array([np.concatenate(a), np.concatenate(b)]).astype(TYPES[kind])
+    values = pairs(kind)
     if name == "atan2":
-        values[:, 20_000:40_000] = rng.uniform(-3, 3, (2, 20_000))
+        values[:, 20_000:40_000] = np.random.default_rng(6).uniform(-3, 3, (2, 20_000))
     values = values[:, : values.shape[1] // 256 * 256]
     with np.errstate(all="ignore"):
         exact = reference(name, *values)
         for chip, module in modules.items():
-            error = errors(run(module, f"{name}_{kind}", values), exact)
+            error = errors(run(module, c_name(name, kind), values), exact)
             worst = error.argmax()
             assert error[worst] <= PAIRS[name, kind][CHIPS[chip]], (chip, values[:, worst])
 
 
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_special_pairs(modules, name: str, kind: str) -> None:
-    scalar = ctypes.c_float if kind == "f32" else ctypes.c_double
-    c = getattr(ctypes.CDLL(None), {"powf": "pow"}.get(name, name) + ("f" if kind == "f32" else ""))
-    c.restype, c.argtypes = scalar, [scalar] * 2
-    with np.errstate(all="ignore"):
-        some = np.array(SOME).astype(TYPES[kind])
-    a, b = (np.ravel(v) for v in np.meshgrid(some, some))
-    values = np.stack([np.resize(v, 768) for v in (a, b)])
-    expected = np.array([c(float(x), float(y)) for x, y in values.T], TYPES[kind])
+    a, b, few = special_pairs(c_name(name, kind), kind)
+    values, expected = np.stack([np.resize(v, 768) for v in (a, b)]), np.resize(few, 768)
     for chip, module in modules.items():
-        result = run(module, f"{name}_{kind}", values)
+        result = run(module, c_name(name, kind), values)
         np.testing.assert_allclose(result, expected, rtol=2 * np.finfo(TYPES[kind]).eps, err_msg=chip)
         known = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(result[known]), np.signbit(expected[known]))
@@ -242,7 +236,7 @@ def test_sincos_is_sine_and_cosine(modules) -> None:
             both = np.stack([values, values]).astype(dtype)
             module.launch(f"sincos_{kind}", 100, 256, both)
             for name, result in zip(("sin", "cos"), both, strict=True):
-                np.testing.assert_array_equal(result, run(module, f"{name}_{kind}", values), err_msg=chip)
+                np.testing.assert_array_equal(result, run(module, c_name(name, kind), values), err_msg=chip)
 
 
 def test_fma_is_rounded_once(modules) -> None:
@@ -257,7 +251,7 @@ def test_fma_is_rounded_once(modules) -> None:
     values[:2, 40_000:60_000] = 1 + rng.integers(0, 1 << 12, (2, 20_000)) * 2.0**-12  # ties, but for
     values[2, 40_000:60_000] = rng.choice([1, -1], 20_000) * 2.0 ** rng.integers(-80, -20, 20_000)  # this
     values[:, 60_000:] = rng.choice(np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-45]), (3, 160))
-    results = [run(module, "fma", values) for module in modules.values()]
+    results = [run(module, "fmaf", values) for module in modules.values()]
     np.testing.assert_array_equal(*results)
     known = ~np.isnan(results[0])
     np.testing.assert_array_equal(*(np.signbit(result[known]) for result in results))
@@ -285,7 +279,7 @@ def test_one_value_is_as_many(modules) -> None:
             found = []
             for fibers in (False, True):
                 result = values.copy()
-                module.launch(f"{name}_{kind}", 1, 256, result, fibers=fibers)
+                module.launch(c_name(name, kind), 1, 256, result, fibers=fibers)
                 found.append(result)
             np.testing.assert_array_equal(*found, err_msg=f"{name} of {kind}, {chip}")
 

@@ -144,3 +144,39 @@ def test_a_known_size_of_workgroups(module: Module) -> None:
     out = piece(512 * 640, np.int8, 16).reshape(512, 640)
     module.launch("known", (20, 128), (32, 4), a, out)
     assert np.array_equal(out, 2 * a)
+
+
+@pytest.mark.parametrize("place", ["%k, %p", "%p, %k"])
+def test_values_of_many_equal_terms_take_no_time(tmp_path: Path, place: str) -> None:
+    """Forty sums of a value and itself, or conditions of two that share one, have 2⁴⁰ ways through them."""
+    sums = "".join(f"%d{n + 1} = arith.addi %d{n}, %d{n} : index\n" for n in range(40))
+    checks = "".join(
+        f"""%b{n} = arith.cmpi ult, %i, %n{n} : index
+            %l{n} = arith.andi %c{n}, %b{n} : i1
+            %r{n} = arith.andi %l{n}, %c{n} : i1
+            %n{n + 1} = arith.addi %n{n}, %one : index
+            %c{n + 1} = arith.andi %r{n}, %l{n} : i1\n"""
+        for n in range(40)
+    )
+    text = f"""gpu.module @k {{ gpu.func @f(%a: memref<?x?xf32>, %out: memref<?xf32>, %n0: index) kernel {{
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %none = arith.constant 0.0 : f32
+      %d0 = gpu.thread_id x
+      %i = gpu.global_id x
+      %c0 = arith.cmpi ult, %i, %n0 : index
+      {sums}{checks}
+      %p = arith.addi %d40, %i : index
+      scf.if %c40 {{
+        %sum = scf.for %k = %zero to %n0 step %one iter_args(%s = %none) -> f32 {{
+          %v = memref.load %a[{place}] : memref<?x?xf32>
+          %w = memref.load %a[%k, %i] : memref<?x?xf32>
+          %x = arith.addf %v, %w : f32
+          %t = arith.addf %s, %x : f32
+          scf.yield %t : f32
+        }}
+        memref.store %sum, %out[%i] : memref<?xf32>
+      }}
+      gpu.return
+    }} }}"""
+    assert (compile_module(text, tmp_path, opt_level=0) / "object").exists()

@@ -43,7 +43,7 @@ RNG = np.random.default_rng(5)
 def _kernel(name: str, body: str, kind: str = "f32") -> str:
     """``body`` makes %r of %v, the work-item's value, which is at %g of %a."""
     return f"""
-  gpu.func @{name}(%a: memref<?x{kind}>, %out: memref<?x{kind}>, %keep: memref<?x{kind}>) kernel {{
+  gpu.func @{name}(%a: memref<?x{kind}>, %out: memref<?x{kind}>) kernel {{
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index{PLACE_IN_GRID}
     %v = memref.load %a[%g] : memref<?x{kind}>
@@ -57,71 +57,10 @@ def _reduce(value: str, result: str, op: str = "add", kind: str = "f32") -> str:
     return f"{result} = gpu.all_reduce {op} {value} uniform {{}} : ({kind}) -> ({kind})"
 
 
-USES = {
-    # the value is stored, and needed again behind the reduction
-    "kept": f"""memref.store %v, %keep[%g] : memref<?xf32>
-    {_reduce("%v", "%s")}
-    %r = arith.addf %s, %v : f32""",
-    # a value from before a barrier, and one that is computed again
-    "older": f"""%w = arith.mulf %v, %v : f32
-    gpu.barrier
-    memref.store %w, %keep[%g] : memref<?xf32>
-    {_reduce("%w", "%r")}""",
-    # several reductions, one of another's result
-    "chained": f"""{_reduce("%v", "%s")}
-    %d = arith.subf %v, %s : f32
-    {_reduce("%d", "%e", "maximumf")}
-    %r = arith.addf %s, %e : f32""",
-    # a loop that all run around it
-    "looped": f"""%c4 = arith.constant 4 : index
-    %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%sum = %v) -> f32 {{
-      {_reduce("%sum", "%s", "maximumf")}
-      %next = arith.addf %s, %v : f32
-      scf.yield %next : f32
-    }}""",
-    # a condition of each work-item in front of it
-    "checked": f"""%nine = arith.constant 9 : index
-    %zero = arith.constant 0.0 : f32
-    %in = arith.cmpi ult, %x, %nine : index
-    scf.if %in {{
-      memref.store %v, %keep[%g] : memref<?xf32>
-    }}
-    %w = scf.if %in -> f32 {{
-      scf.yield %v : f32
-    }} else {{
-      scf.yield %zero : f32
-    }}
-    {_reduce("%w", "%r")}""",
-    # the same for all
-    "uniform": f"""%u = memref.load %a[%c0] : memref<?xf32>
-    {_reduce("%u", "%r")}""",
-}
-
-
-def _expected(name: str, v: np.ndarray, a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What @``name`` leaves in out and keep for a workgroup with the values ``v``; no sum is rounded."""
-    none = np.zeros_like(v)
-    if name == "kept":
-        return v.sum() + v, v
-    if name == "older":
-        return np.full_like(v, (v * v).sum()), v * v
-    if name == "chained":
-        return np.full_like(v, v.sum() + (v - v.sum()).max()), none
-    if name == "looped":
-        found = v
-        for _ in range(4):
-            found = found.max() + v
-        return found, none
-    if name == "checked":
-        return np.full_like(v, v[x < 9].sum()), np.where(x < 9, v, none)
-    return np.full_like(v, a[0] * v.size), none
-
-
 @pytest.fixture(scope="module")
 def module(tmp_path_factory) -> Module:
     folder = tmp_path_factory.mktemp("reductions")
     kernels = [_kernel(f"{op}_{kind}", _reduce("%v", "%r", op, kind), kind) for op, kind in CASES]
-    kernels += [_kernel(name, body) for name, body in USES.items()]
     loaded = Device(build_runtime(folder)).load(
         compile_module(f"gpu.module @k {{{''.join(kernels)}}}", folder)
     )
@@ -129,12 +68,10 @@ def module(tmp_path_factory) -> Module:
     return loaded
 
 
-def _run(
-    module: Module, name: str, shape: tuple[int, ...], data: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    out, keep = np.zeros_like(data), np.zeros_like(data)
-    module.launch(name, GRID, shape, data.reshape(-1), out.reshape(-1), keep.reshape(-1))
-    return out, keep
+def _run(module: Module, name: str, shape: tuple[int, ...], data: np.ndarray) -> np.ndarray:
+    out = np.zeros_like(data)
+    module.launch(name, GRID, shape, data.reshape(-1), out.reshape(-1))
+    return out
 
 
 def _data(op: str, kind: str, items: int) -> np.ndarray:
@@ -155,23 +92,10 @@ def test_every_operation(module, shape):
         reduce = FLOATS[op] if kind.startswith("f") else WHOLE[op]
         with np.errstate(over="ignore"):
             wanted = reduce.reduce(seen, axis=1, dtype=seen.dtype).view(data.dtype)
-        out, _ = _run(module, f"{op}_{kind}", shape, data)
+        out = _run(module, f"{op}_{kind}", shape, data)
         np.testing.assert_array_equal(
             out, np.broadcast_to(wanted[:, None], data.shape), err_msg=f"{op} {kind}"
         )
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_other_uses_of_the_value(module, shape):
-    items = math.prod(shape)
-    data = RNG.integers(-8, 8, (GRID, items)).astype(np.float32)
-    x = np.arange(items) % shape[0]
-    for name in USES:
-        out, keep = _run(module, name, shape, data)
-        for group in range(GRID):
-            wanted = _expected(name, data[group], data[0], x)
-            np.testing.assert_array_equal(out[group], wanted[0], err_msg=name)
-            np.testing.assert_array_equal(keep[group], wanted[1], err_msg=name)
 
 
 def test_rounds_are_not_written_out(tmp_path):
@@ -194,16 +118,16 @@ def test_special_values(module):
             one, every = plain.copy(), np.full_like(plain, np.nan)
             one[:, at] = np.nan
             for op in ("minimumf", "maximumf", "add", "mul"):
-                assert np.isnan(_run(module, f"{op}_f32", (items,), one)[0]).all(), op
+                assert np.isnan(_run(module, f"{op}_f32", (items,), one)).all(), op
             for op in ("minnumf", "maxnumf"):
-                found, _ = _run(module, f"{op}_f32", (items,), one)
+                found = _run(module, f"{op}_f32", (items,), one)
                 assert np.isnan(found).all() == (items == 1), op
                 if items > 1:
                     np.testing.assert_array_equal(found[:, 0], FLOATS[op].reduce(one, axis=1))
-                assert np.isnan(_run(module, f"{op}_f32", (items,), every)[0]).all(), op
+                assert np.isnan(_run(module, f"{op}_f32", (items,), every)).all(), op
         for value in (-np.inf, np.inf, 0.0, -0.0):
             for op in ("add", "minimumf", "maximumf", "minnumf", "maxnumf"):
-                found, _ = _run(module, f"{op}_f32", (items,), np.full_like(plain, value))
+                found = _run(module, f"{op}_f32", (items,), np.full_like(plain, value))
                 np.testing.assert_array_equal(found, value)
                 assert (np.signbit(found) == np.signbit(value)).all(), (op, value)
 
@@ -213,7 +137,7 @@ def test_sums_stay_within_the_stated_bound(module):
     for shape in SHAPES:
         n = math.prod(shape)
         data = (RNG.random((GRID, n)) - 0.5).astype(np.float32)
-        found, _ = _run(module, "add_f32", shape, data)
+        found = _run(module, "add_f32", shape, data)
         unit = np.finfo(np.float32).eps / 2
         for group in range(GRID):
             bound = (n / 64 + 9) * unit * np.abs(data[group]).astype(np.float64).sum()
@@ -227,5 +151,5 @@ def test_the_same_bits_for_every_chip(module, tmp_path):
     for chip, level in (("x86-64-v2", 3), ("x86-64-v3", 0)):
         other = module.device.load(compile_module(text, tmp_path / chip, chip=chip, opt_level=level))
         for shape, values in data.items():
-            found = [_run(one, "add_f32", shape, values)[0] for one in (module, other)]
+            found = [_run(one, "add_f32", shape, values) for one in (module, other)]
             np.testing.assert_array_equal(*found, err_msg=f"{chip} {shape}")

@@ -20,13 +20,6 @@ def _kernels(op: str) -> str:
     %r = arith.{op} %a, %b : f32
     memref.store %r, %C[%i] : memref<?xf32>
     gpu.return
-  }}
-  gpu.func @all_{op}(%A: memref<?xf32>, %C: memref<?xf32>) kernel {{
-    %i = gpu.global_id x
-    %a = memref.load %A[%i] : memref<?xf32>
-    %r = gpu.all_reduce {op} %a uniform {{}} : (f32) -> (f32)
-    memref.store %r, %C[%i] : memref<?xf32>
-    gpu.return
   }}"""
     for number, constant in enumerate(CONSTANTS):
         for side, operands in enumerate(("%a, %c", "%c, %a")):
@@ -75,15 +68,3 @@ def test_pairs_and_constants(module: Module, op: str) -> None:
             found = np.zeros(len(NUMBERS), np.float32)
             module.launch(f"{op}_{number}_{side}", 1, len(NUMBERS), np.array(NUMBERS, np.float32), found)
             assert list(bits(found)) == list(bits([wanted(op, n, constant) for n in NUMBERS])), constant
-
-
-@pytest.mark.parametrize("fibers", [False, True])
-@pytest.mark.parametrize("items", [64, 100])
-@pytest.mark.parametrize("op", OPS)
-def test_reductions(module: Module, op: str, items: int, fibers: bool) -> None:
-    most, other = (0.0, -0.0) if op == "minimumf" else (-0.0, 0.0)
-    for place in (0, 9, items - 1):
-        given, found = np.full(items, most, np.float32), np.ones(items, np.float32)
-        given[place] = other
-        module.launch(f"all_{op}", 1, items, given, found, fibers=fibers)
-        assert set(bits(found)) == set(bits([other])), place

@@ -98,29 +98,11 @@ def test_executables_are_the_same_wherever_they_are_linked(tmp_path: Path, tools
     assert b"site-packages" not in one
 
 
-def test_missing_symbols_are_named(tmp_path: Path, tools: Tools) -> None:
-    inputs = parts(tmp_path, tools)
-    del inputs["archive.1"]
-    error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
-    assert error.message == "cannot link: nothing defines helper"
-    assert "sources:" in error.hint
-    assert error.stage == "link"
-    assert str(tmp_path) not in error.output
-
-
 def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
     inputs = parts(tmp_path, tools, main="int not_main(void) { return 0; }\n")
     error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
     assert error.message == "cannot link: nothing defines main"
     assert "int main(void)" in error.hint
-
-
-def test_a_missing_library_is_an_error(tmp_path: Path, tools: Tools) -> None:
-    params = LinkParams(libraries=("no_such_library",))
-    inputs = parts(tmp_path, tools)
-    error = failing_step(tmp_path / "l", StepKind.LINK, params, inputs, ("executable",), tools)
-    assert error.message == "cannot link"
-    assert "no_such_library" in error.output
 
 
 def test_cxx_programs_get_their_standard_library(tmp_path: Path) -> None:

@@ -163,12 +163,6 @@ def test_an_edit_is_seen(project: Path, name: str) -> None:
     assert said == ("two\n" if name == "inc/text.h" else "one\n")
 
 
-def test_a_deleted_source_of_another_program_is_an_error_as_ever(project: Path) -> None:
-    gpubuild("build", "hello", cwd=project)
-    (project / "other.c").unlink()
-    assert gpubuild("build", "hello", cwd=project).code == 2
-
-
 def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     assert compiler
@@ -178,17 +172,6 @@ def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     assert not was_quick(project, env={"PATH": f"{folder}:{os.environ['PATH']}"})
-
-
-def test_deleted_outputs_come_back(project: Path) -> None:
-    executable = project / "build/hello/hello"
-    data = executable.read_bytes()
-    executable.unlink()
-    outcome = gpubuild("build", "--json", cwd=project)
-    assert [(s["id"], s["reason"]) for s in outcome.document["steps"] if s["status"] != "up-to-date"] == [
-        ("hello/link", "output hello had been deleted")
-    ]
-    assert executable.read_bytes() == data
 
 
 def test_explain_names_the_header(project: Path) -> None:
@@ -202,49 +185,6 @@ def test_explain_names_the_header(project: Path) -> None:
     text = gpubuild("explain", "link", cwd=project)
     assert text.code == 2
     assert "hello/link, other/link" in text.err
-
-
-def test_a_header_that_may_stand_before_the_systems_is_noticed(project: Path) -> None:
-    (project / "stdio.h").write_text("int puts(const char *);\n")
-    steps = {s["id"]: s for s in gpubuild("build", "--json", cwd=project).document["steps"]}
-    assert steps["preprocess/main.c"]["reason"] == "headers may be found elsewhere now"
-    assert steps["cc/main.c"]["status"] == "up-to-date"  # the source asks for <stdio.h>
-
-
-def test_a_source_that_asks_which_files_exist_is_always_preprocessed(project: Path) -> None:
-    asks = '#if __has_include("later.h")\n#include "later.h"\n#endif\n'
-    (project / "main.c").write_text(asks + MAIN)
-    assert gpubuild("build", cwd=project).code == 0
-    for text, compiles in ((None, "up-to-date"), ("int later;\n", "ran")):
-        if text:
-            (project / "later.h").write_text(text)
-        steps = {s["id"]: s for s in gpubuild("build", "--json", cwd=project).document["steps"]}
-        assert "__has_include" in steps["preprocess/main.c"]["reason"]
-        assert steps["cc/main.c"]["status"] == compiles
-
-
-def test_a_library_that_comes_to_stand_before_another_is_noticed(project: Path, tmp_path: Path) -> None:
-    def make(folder: Path, value: int) -> None:
-        folder.mkdir(exist_ok=True)
-        (folder / "x.c").write_text(f"int value(void) {{ return {value}; }}\n")
-        for command in (["cc", "-c", "x.c"], ["ar", "rc", "libvalue.a", "x.o"]):
-            subprocess.run(command, cwd=folder, check=True)
-
-    first, second = tmp_path / "first", tmp_path / "second"
-    first.mkdir()
-    make(second, 2)
-    link = f"link: {{libraries: [value], flags: [-L{first}, -L{second}]}}"
-    text = (project / "targets.yaml").read_text()
-    (project / "targets.yaml").write_text(text.replace("[other.c]", f"[other.c], {link}"))
-    (project / "other.c").write_text("int value(void);\nint main(void) { return value(); }\n")
-    assert gpubuild("build", "other", cwd=project).code == 0
-    assert gpubuild("build", "other", cwd=project).code == 0  # leaves a receipt where time allows one
-    make(first, 1)
-    steps = {s["id"]: s for s in gpubuild("build", "other", "--json", cwd=project).document["steps"]}
-    assert steps["other/link"]["reason"] == "libraries may be found elsewhere now"
-    assert subprocess.run([project / "build/other/other"], check=False).returncode == 1
-    (first / "libvalue.a").unlink()
-    assert gpubuild("run", "other", cwd=project).code == 2
 
 
 def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:

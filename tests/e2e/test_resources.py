@@ -16,8 +16,6 @@ from e2e.command import gpubuild
 from gpubuild.engine.ir.resources import file_name
 from gpubuild.model.digest import digest_bytes
 
-# Opt in with a number of MiB, such as 64.
-BIG = int(os.environ.get("GPUBUILD_TEST_RESOURCE_MIB", "0"))
 LARGE, SMALL = 5000, 16  # elements; the small ones end up in the text
 
 
@@ -290,29 +288,3 @@ def test_the_command_that_shows_a_failure_again_finds_the_data(
     assert again.code == 1
     assert "llvm.intr.pow" in again.err
     assert "dense_resource" not in again.err
-
-
-@pytest.mark.skipif(not BIG, reason="opt in with GPUBUILD_TEST_RESOURCE_MIB=64")
-def test_many_weights_of_host_code(tmp_path: Path, shared_cache: dict[str, str]) -> None:
-    """No text that a step reads or writes has them."""
-    weights = np.random.default_rng(0).standard_normal(BIG * 2**18, dtype=np.float32)
-    functions = getter("large", weights.size, "f32", weights.size)
-    (tmp_path / "k.mlir").write_text(f"""
-      memref.global "private" constant @large_weights : memref<{weights.size}xf32> = dense_resource<w>
-      {functions}
-      {{-# dialect_resources: {{ builtin: {{ w: {hexadecimal(weights.tobytes(), 4)} }} }} #-}}
-    """)
-    main = MAIN.replace("TYPE", "float").replace("COUNT", str(weights.size))
-    lines = [line for line in main.splitlines() if "SMALL" not in line and "kernel, COUNT" not in line]
-    (tmp_path / "main.c").write_text(
-        "\n".join(lines).replace(f"  show(_mlir_ciface_kernel, {weights.size});", "")
-    )
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
-    )
-    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
-    assert output(tmp_path / "build/app/app") == weights.tobytes()
-    texts = [p for p in (tmp_path / "build").rglob("*") if p.suffix in (".mlir", ".ll") and p.is_file()]
-    assert texts
-    assert max(path.stat().st_size for path in texts) < 100_000

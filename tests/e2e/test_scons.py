@@ -49,20 +49,6 @@ def test_there_is_a_node_for_each_module_and_target(project: Path) -> None:
     }
 
 
-def test_a_deleted_output_is_restored_alone(project: Path) -> None:
-    cubin = project / "build/scale/scale_kernels.sm_90.cubin"
-    content = cubin.read_bytes()
-    cubin.unlink()
-    assert done(scons(cwd=project)) == {"compile @scale_kernels for sm_90 (scale)"}
-    assert cubin.read_bytes() == content
-
-
-def test_a_comment_recompiles_nothing(project: Path) -> None:
-    source = project / "scale.mlir"
-    source.write_text("// a comment\n" + source.read_text())
-    assert done(scons(cwd=project)) == {"split scale.mlir"}
-
-
 def test_a_kernel_edit_and_back(project: Path) -> None:
     edit(project / "scale.mlir", "arith.mulf", "arith.addf")
     ran = done(scons("-j2", cwd=project))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import sys
 import time
@@ -101,24 +100,6 @@ def test_killed_at_every_system_call_of_a_publication(tmp_path: Path, counted: C
     counted("publications killed, one at each of their system calls", after, at_least=10)
 
 
-def test_killed_at_random_moments(tmp_path: Path, counted: Counted) -> None:
-    import gpubuild.cache.local.index  # noqa: F401
-
-    choose, longest, killed = random.Random(1), 0.08, 0
-    while killed < 40:
-        pid = in_child(lambda: publish_all(tmp_path / "cache", tmp_path, 30))
-        time.sleep(choose.uniform(0, longest))
-        os.kill(pid, signal.SIGKILL)
-        status = exit_status(pid)
-        assert status in (0, -signal.SIGKILL)
-        killed += status != 0
-        longest = max(0.002, longest * (0.8 if status == 0 else 1.05))  # whatever the machine
-        assert_whole(tmp_path / "cache", tmp_path, 30)
-    exit_status(in_child(lambda: publish_all(tmp_path / "cache", tmp_path, 30)))
-    assert assert_whole(tmp_path / "cache", tmp_path, 30) == 30
-    counted("publications killed at random moments", killed, at_least=40)
-
-
 def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
     store = DiskStore(tmp_path / "cache")
     store.publish(KEY, *make_result(tmp_path / "out"))
@@ -128,26 +109,6 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
         os.utime(path, (time.time() - age,) * 2)
     collect(store)
     assert [p.name for p in (tmp_path / "cache" / "tmp").iterdir()] == ["new"]
-    store.close()
-
-
-def test_sixteen_publish_one_key_into_a_new_cache(tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-
-    def publish() -> None:
-        store = DiskStore(tmp_path / "cache")
-        for _ in range(3):
-            assert store.publish(KEY, result, files), store.warnings
-            assert store.lookup(KEY) == result
-        assert store.warnings == ()
-        store.close()
-
-    children = [in_child(publish) for _ in range(16)]
-    assert [exit_status(pid) for pid in children] == [0] * 16
-    store = DiskStore(tmp_path / "cache")
-    assert store.lookup(KEY) == result
-    assert store.stats().records == 1
-    assert list((tmp_path / "cache" / "tmp").iterdir()) == []
     store.close()
 
 

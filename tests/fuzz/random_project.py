@@ -113,17 +113,10 @@ def _shadow(model: Model, choose: random.Random) -> None:
     """A header that stands before another, or goes away again."""
     name = choose.choice(
         (
-            "deep/x.h",
-            "inc/x.h",
-            "v.h",
-            "deep/in/v.h",
-            "more/v.h",
-            "more/z.h",
-            "in/y.h",
-            "inc/in/y.h",
+            "deep/x.h", "inc/x.h", "v.h", "deep/in/v.h", "more/v.h", "more/z.h", "in/y.h", "inc/in/y.h",
             "asked.h",
         )
-    )
+    )  # fmt: skip
     if name in model.files:
         del model.files[name]
     else:

@@ -4,7 +4,6 @@ WG = "#gpu.address_space<workgroup>"
 
 KERNELS = f"""
 gpu.module @k {{
-  memref.global "private" constant @table : memref<4xf32> = dense<[1.0, 2.0, 4.0, 8.0]>
   memref.global "private" @scratch : memref<32xi32, {WG}> = uninitialized
   gpu.func @vecadd(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>, %n: index) kernel {{
     %i = gpu.global_id x
@@ -15,19 +14,6 @@ gpu.module @k {{
       %s = arith.addf %x, %y : f32
       memref.store %s, %c[%i] : memref<?xf32>
     }}
-    gpu.return
-  }}
-  gpu.func @ids(%out: memref<?x?x?xi32>) kernel {{
-    %x = gpu.global_id x
-    %y = gpu.global_id y
-    %z = gpu.global_id z
-    %c100 = arith.constant 100 : index
-    %zy = arith.muli %z, %c100 : index
-    %zy2 = arith.addi %zy, %y : index
-    %zyx = arith.muli %zy2, %c100 : index
-    %v = arith.addi %zyx, %x : index
-    %i = arith.index_cast %v : index to i32
-    memref.store %i, %out[%z, %y, %x] : memref<?x?x?xi32>
     gpu.return
   }}
   gpu.func @matmul(%A: memref<?x?xf32>, %B: memref<?x?xf32>, %C: memref<?x?xf32>)
@@ -175,55 +161,6 @@ gpu.module @k {{
     memref.store %v6, %out[%c6] : memref<?xf64>
     memref.store %v7, %out[%c7] : memref<?xf64>
     memref.store %d, %out[%c8] : memref<?xf64>
-    gpu.return
-  }}
-  gpu.func @lookup(%out: memref<?xf32>) kernel {{
-    %t = memref.get_global @table : memref<4xf32>
-    %g = gpu.global_id x
-    %c4 = arith.constant 4 : index
-    %i = arith.remui %g, %c4 : index
-    %v = memref.load %t[%i] : memref<4xf32>
-    memref.store %v, %out[%g] : memref<?xf32>
-    gpu.return
-  }}
-  gpu.func @clusters(%out: memref<?x4xi32>) kernel {{
-    %g = gpu.block_id x
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %c2 = arith.constant 2 : index
-    %c3 = arith.constant 3 : index
-    %a = gpu.cluster_id x
-    %b = gpu.cluster_dim x
-    %c = gpu.cluster_dim_blocks x
-    %d = gpu.cluster_block_id x
-    %ai = arith.index_cast %a : index to i32
-    %bi = arith.index_cast %b : index to i32
-    %ci = arith.index_cast %c : index to i32
-    %di = arith.index_cast %d : index to i32
-    memref.store %ai, %out[%g, %c0] : memref<?x4xi32>
-    memref.store %bi, %out[%g, %c1] : memref<?x4xi32>
-    memref.store %ci, %out[%g, %c2] : memref<?x4xi32>
-    memref.store %di, %out[%g, %c3] : memref<?x4xi32>
-    gpu.return
-  }}
-  gpu.func @subgroup_ids(%out: memref<?x4xi32>) kernel {{
-    %g = gpu.global_id x
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %c2 = arith.constant 2 : index
-    %c3 = arith.constant 3 : index
-    %a = gpu.lane_id
-    %b = gpu.subgroup_id : index
-    %c = gpu.num_subgroups : index
-    %d = gpu.subgroup_size : index
-    %ai = arith.index_cast %a : index to i32
-    %bi = arith.index_cast %b : index to i32
-    %ci = arith.index_cast %c : index to i32
-    %di = arith.index_cast %d : index to i32
-    memref.store %ai, %out[%g, %c0] : memref<?x4xi32>
-    memref.store %bi, %out[%g, %c1] : memref<?x4xi32>
-    memref.store %ci, %out[%g, %c2] : memref<?x4xi32>
-    memref.store %di, %out[%g, %c3] : memref<?x4xi32>
     gpu.return
   }}
 }}

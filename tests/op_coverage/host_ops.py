@@ -8,26 +8,25 @@ from gpubuild.engine.cc.link import NO_SPARSE
 
 _HOST = "tests/e2e/test_host_operations.py::test_what_the_host_says_and_kernels_capture"
 _MAPS = "tests/unit/engine/backends/nvidia/test_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"
-_COPIES = "tests/e2e/test_device_memory.py::test_copies_and_fills_of_tiles"
-_STYLE = "tests/e2e/test_upstream_style.py::test_all_reduce_shuffle_and_printing"
+_STREAMS = "tests/e2e/test_streams.py::test_streams_that_part_and_meet"
 # The test runs the program on the CPU; its GPU images are compiled by the same build or by the examples.
 SHOWN: Mapping[str, str] = {
-    "gpu.alloc": "tests/e2e/test_streams.py::test_streams_that_part_and_meet",
+    "gpu.alloc": _STREAMS,
     "gpu.binary": "tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through",
-    "gpu.dealloc": _COPIES,
+    "gpu.dealloc": _STREAMS,
     "gpu.host_register": _HOST,
     "gpu.host_unregister": _HOST,
     "gpu.launch": _HOST,
     "gpu.launch_func": "tests/e2e/test_programs.py::test_every_kind_of_source",
-    "gpu.memcpy": _COPIES,
-    "gpu.memset": "tests/e2e/test_device_memory.py::test_fills_of_every_width",
+    "gpu.memcpy": _STREAMS,
+    "gpu.memset": "tests/e2e/test_tokens.py::test_tokens_from_before_a_loop",
     "gpu.module": "tests/e2e/test_programs.py::test_several_sources_and_modules",
     "gpu.set_default_device": _HOST,
     "gpu.terminator": _HOST,
-    "gpu.wait": _COPIES,
+    "gpu.wait": _STREAMS,
     "memref.realloc": _HOST,
     "nvgpu.tma.create.descriptor": _MAPS,
-    "vector.print": _STYLE,
+    "vector.print": "tests/e2e/test_resources.py::test_a_source_with_passes",
 }
 _SPARSE = (
     "create_2to4_spmat", "create_bsr", "create_coo", "create_coo_aos", "create_csc", "create_csr",

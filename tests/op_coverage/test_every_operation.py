@@ -7,7 +7,7 @@ import re
 import pytest
 from kernels.operations import groups, vendor_survey
 from op_coverage import host_ops
-from unit.test_promises import defined_in
+from unit.test_pages import defined_in
 
 from gpubuild.engine.cc.link import NO_SPARSE, undefined_hint
 from gpubuild.engine.host import lowering

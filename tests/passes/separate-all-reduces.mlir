@@ -13,6 +13,10 @@ gpu.module @k {
     }
     gpu.return
   }
+  func.func @called(%x: f32) -> f32 {
+    %c = gpu.all_reduce add %x uniform {} : (f32) -> f32
+    return %c : f32
+  }
 }
 
 // A fast subgroup that comes again must not overwrite what a slow one has not read.
@@ -22,6 +26,9 @@ gpu.module @k {
 // SM_60: gpu.all_reduce
 // SM_60: gpu.barrier
 // SM_60: "test.again"
+// SM_60: gpu.all_reduce
+// SM_60: gpu.barrier
+// SM_60: return
 
 // A fast subgroup that comes again must not overwrite what a slow one has not read.
 // GFX90A: gpu.all_reduce
@@ -30,3 +37,6 @@ gpu.module @k {
 // GFX90A: gpu.all_reduce
 // GFX90A: gpu.barrier
 // GFX90A: "test.again"
+// GFX90A: gpu.all_reduce
+// GFX90A: gpu.barrier
+// GFX90A: return

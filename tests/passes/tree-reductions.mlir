@@ -6,11 +6,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {
@@ -33,11 +30,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {
@@ -60,11 +54,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {
@@ -87,11 +78,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ule, %t, %n : index
       scf.if %in {
@@ -114,9 +102,7 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
     %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
@@ -141,11 +127,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {
@@ -169,11 +152,8 @@ gpu.module @k {
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
     %c32 = arith.constant 32 : index
-    %c33 = arith.constant 33 : index
-    %two = arith.constant 2 : index
     %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c32) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {
@@ -195,12 +175,9 @@ gpu.module @k {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %c6 = arith.constant 6 : index
-    %c32 = arith.constant 32 : index
     %c33 = arith.constant 33 : index
     %two = arith.constant 2 : index
-    %three = arith.constant 3 : index
     %t = gpu.thread_id x
-    %y = gpu.thread_id y
     scf.for %i = %c0 to %c6 step %c1 iter_args(%n = %c33) -> index {
       %in = arith.cmpi ult, %t, %n : index
       scf.if %in {

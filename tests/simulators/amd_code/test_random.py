@@ -15,8 +15,8 @@ from simulators.amd_code.runner import CodeModule
 from simulators.device_ir.random_kernels import difference
 from simulators.device_ir.runner import each_in_child
 from simulators.device_ir.test_amd import ASSERTION, FAILED, MESSAGES, SAID, random_kernels
+from unit.engine.backends.amd.test_workarounds import TURNS
 from unit.engine.device_steps import compile_module, in_child, kernel
-from unit.engine.test_amd_stack import TURNS
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "40"))
 CPU_SECONDS = 3600

@@ -10,12 +10,12 @@ from unit.fakes import FaultyStore, MemoryStore, finish_job
 from unit.projects import TARGETS, make_program, make_project
 from unit.world import World, fake_engine, statuses
 
-from gpubuild.errors import InterruptedBuildError, UsageError
+from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError, UsageError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import StepFinished
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import Status
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 
 
 def test_first_all_ran_then_all_up_to_date(world: World) -> None:
@@ -189,27 +189,197 @@ def test_a_header_edit_is_seen_through_the_preprocessor(world: World) -> None:
     assert world.ran() == {"preprocess/main.c", "cc/main.c", "app/link"}
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"{", b'{"schema":1}', b'{"schema":1,"files":{"a":1},"steps":{}}', b"\xff"]
-)
-def test_a_damaged_state_file_costs_time_only(world: World, text: bytes) -> None:
-    world.build()
-    (world.root / "build/.gpubuild/state.json").write_bytes(text)
-    report = world.build()
-    assert report.ok
-    assert statuses(report) == {Status.HIT_LOCAL}
-
-
-def test_truncated_state_files_never_break_a_build(world: World) -> None:
-    world.build()
-    state = world.root / "build/.gpubuild/state.json"
-    whole = state.read_bytes()
-    for size in range(0, len(whole), max(1, len(whole) // 40)):
-        state.write_bytes(whole[:size])
-        assert world.build().ok
-
-
 def test_every_step_is_reported_to_the_listener_once(world: World) -> None:
     report = world.build()
     told = [e.report.id for e in world.events.events if isinstance(e, StepFinished)]
     assert sorted(told) == sorted(s.id for s in report.steps)
+
+
+# ---- dry runs ----
+
+
+def test_dry_run_runs_scans_only(world: World) -> None:
+    report = world.build(dry_run=True)
+    assert world.ran() == {"outline/app.mlir", "preprocess/main.c"}
+    assert not (world.root / "build/app").exists()
+    assert {s.status for s in report.steps} == {Status.RAN, Status.WOULD_RUN}
+    world.build()
+    report = world.build(dry_run=True)
+    assert statuses(report) == {Status.UP_TO_DATE}
+
+
+def test_dry_run_tells_what_the_cache_has(world: World) -> None:
+    world.build()
+    shutil.rmtree(world.root / "build")
+    report = world.build(dry_run=True)
+    assert not (world.root / "build/app").exists()
+    found = {s.id: s.status for s in report.steps}
+    assert found.pop("outline/app.mlir") is found.pop("preprocess/main.c") is Status.HIT_LOCAL
+    assert set(found.values()) == {Status.WOULD_HIT}, "all the way to the link"
+    # Without the results of one target, what is made of them is not known either.
+    compiled = next(s for s in report.steps if s.id == "app/compile/k/cpu")
+    assert compiled.key is not None
+    world.store.discard(compiled.key)
+    report = world.build(dry_run=True)
+    runs = {s.id: s.reason for s in report.steps if s.status is Status.WOULD_RUN}
+    assert runs == {
+        "app/compile/k/cpu": "first build",
+        "app/bundle/k": "needs app/compile/k/cpu",
+        "app/host": "needs app/bundle/k",
+        "app/link": "needs app/host",
+    }
+
+
+def test_dry_run_does_not_take_old_files_for_those_it_would_fetch(world: World) -> None:
+    world.build()
+    (world.root / "build/app/k.cpu.so").write_bytes(b"edited")
+    report = world.build(dry_run=True)
+    found = {s.id: s.status for s in report.steps if s.status is not Status.UP_TO_DATE}
+    assert found == {"app/compile/k/cpu": Status.WOULD_HIT}
+    assert (world.root / "build/app/k.cpu.so").read_bytes() == b"edited"
+
+
+# ---- failures ----
+
+
+def test_a_missing_tool_fails_its_steps_with_a_hint(world: World) -> None:
+    world.tools.absent.add("ptxas")
+    report = world.build(keep_going=True)
+    failed = {s.id: s.error for s in report.failed}
+    assert set(failed) == {"app/compile/k/sm_60", "app/compile/k/sm_90"}
+    assert all(e is not None and e.hint == "install it" for e in failed.values())
+
+
+def test_failure_stops_the_build_and_leaves_nothing_stale(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    report = world.build()
+    assert [s.id for s in report.failed] == ["app/compile/k/gfx90a"]
+    assert not report.ok
+    assert not report.executables
+    assert not (world.root / "build/app/app").exists()
+    assert not (world.root / "build/app/k.gfx90a.hsaco").exists()
+    error = report.failed[0].error
+    assert isinstance(error, StepCrashedError)
+    assert (error.program, error.module, error.target, error.stage) == ("app", "k", "gfx90a", "codegen")
+    assert "compile" in error.reproduce
+    assert "--chip gfx90a" in error.reproduce
+
+
+def test_a_source_that_cannot_be_read_leaves_no_old_executable(world: World) -> None:
+    def engine(job: Job) -> JobResult:
+        if isinstance(job.params, OutlineParams) and job.params.source_name == "app.mlir":
+            raise StepError("does not parse")
+        return fake_engine(job)
+
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "fine.mlir").write_text("f ok\n")
+    assert world.build().ok
+    good, world.engine = world.engine, engine
+    content = (world.root / "app.mlir").read_text()
+    (world.root / "app.mlir").write_text("k {\n")
+    assert not world.build().ok
+    assert not (world.root / "build/app/app").exists()
+    assert (world.root / "build/fine/fine").exists()
+    world.engine = good
+    (world.root / "app.mlir").write_text(content)
+    assert world.build().ok
+    assert (world.root / "build/app/app").exists()
+
+
+def test_after_a_failure_reasons_are_of_what_was_built_last(world: World) -> None:
+    world.build()
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    assert not world.build().ok
+    (world.root / "app.mlir").write_text("k two\n")
+    report = world.build()
+    reasons = {s.id: (s.status, s.reason) for s in report.steps}
+    assert report.ok
+    for step in ("app/compile/k/gfx90a", "app/bundle/k", "app/link"):
+        status, reason = reasons[step]
+        assert status is Status.RAN
+        assert reason not in ("", "first build")
+    assert reasons["app/compile/k/gfx90a"][1].startswith("gpu.module @k changed")
+
+
+def test_a_failure_hides_no_other_target_of_the_source(world: World) -> None:
+    """Not even when nothing runs side by side; what is of other sources is not started."""
+
+    def engine(job: Job) -> JobResult:
+        if (
+            isinstance(job.params, CompileParams)
+            and job.params.module == "k"
+            and job.params.target.chip != "sm_60"
+        ):
+            raise StepError("it broke")
+        return fake_engine(job)
+
+    world.engine = engine
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "app.mlir").write_text("k one\nother two\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build()
+    ended = {s.id: s.status for s in report.steps}
+    compiled = {i: s for i, s in ended.items() if "app/compile/" in i}
+    failed = {f"app/compile/k/{name}" for name in TARGETS if name != "sm_60"}
+    assert {i for i, s in compiled.items() if s is Status.FAILED} == failed
+    assert {i for i, s in compiled.items() if s is Status.RAN} == compiled.keys() - failed
+    assert {"app/compile/other/cpu", "app/compile/k/sm_60"} <= compiled.keys() - failed
+    stopped = {s.id for s in report.stopped}
+    assert {"fine/bundle/f", "fine/link", "app/bundle/other"} <= stopped
+    assert len([i for i in stopped if i.startswith("fine/compile/")]) >= len(TARGETS) - 2
+    assert ended["app/bundle/k"] is ended["app/link"] is Status.SKIPPED
+    assert not {"app/bundle/k", "app/link"} & stopped
+
+
+def test_every_source_is_read_even_when_one_is_wrong(world: World) -> None:
+    names = [f"s{n}" for n in range(6)]
+    world.programs(*(make_program(world.root, name, f"{name}.mlir") for name in names))
+    for name in names:
+        (world.root / f"{name}.mlir").write_text("syntax error\n")
+    report = world.build()
+    assert {s.id for s in report.failed} == {f"outline/{name}.mlir" for name in names}
+
+
+def test_keep_going_builds_everything_else(world: World) -> None:
+    world.programs(
+        make_program(world.root, "app", "app.mlir", "main.c"), make_program(world.root, "fine", "fine.mlir")
+    )
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build(keep_going=True)
+    assert set(report.executables) == {"fine"}
+    ended = {s.id: s.status for s in report.steps}
+    assert ended["app/compile/k/sm_90"] is Status.RAN
+    assert ended["app/bundle/k"] is Status.SKIPPED
+    assert ended["app/link"] is Status.SKIPPED
+
+
+def test_a_source_that_does_not_parse_keeps_the_other_programs(world: World) -> None:
+    world.programs(make_program(world.root, "app", "app.mlir"), make_program(world.root, "fine", "fine.mlir"))
+    (world.root / "app.mlir").write_text("syntax error\n")
+    (world.root / "fine.mlir").write_text("f ok\n")
+    report = world.build(keep_going=True)
+    assert set(report.executables) == {"fine"}
+    assert [s.id for s in report.failed] == ["outline/app.mlir"]
+
+
+def test_failures_are_not_cached(world: World) -> None:
+    (world.root / "app.mlir").write_text("k unselectable\n")
+    world.build(keep_going=True)
+    again = world.build(keep_going=True)
+    assert [s.id for s in again.failed] == ["app/compile/k/gfx90a"]
+    assert world.ran() == {"app/compile/k/gfx90a"}
+
+
+def test_missing_source_is_named_with_a_suggestion(world: World) -> None:
+    (world.root / "app.mlir").rename(world.root / "apq.mlir")
+    report = world.build()
+    error = report.failed[0].error
+    assert error is not None
+    assert "app.mlir does not exist" in error.message
+    assert "apq.mlir" in error.hint

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from unit.fakes import FaultyStore, MemoryStore
-from unit.world import World
+from unit.world import World, fake_engine
 
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.cache.store import NullStore
+from gpubuild.errors import InterruptedBuildError
+from gpubuild.model.digest import Digest
+from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import BuildReport, Status
+from gpubuild.model.step import ActionResult
 
 
 @pytest.fixture
@@ -162,3 +166,66 @@ def test_an_output_that_is_not_what_it_was_is_not_stored(world: World, tmp_path:
     assert {s.id for s in report.steps if s.status is Status.RAN} == {"app/link"}
     assert is_served(world, tmp_path / "cache")
     assert (world.root / "build/app/app").read_bytes() != b"edited"
+
+
+# ---- when results are stored ----
+
+
+class Watched(MemoryStore):
+    """Notes what is stored, among what runs."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self.told = told
+
+    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
+        self.told.append(f"stored {','.join(sorted(files))}")
+        return super().publish(key, result, files)
+
+
+@pytest.fixture
+def told(world: World) -> list[str]:
+    told: list[str] = []
+    world.store = Watched(told)
+
+    def engine(job: Job) -> JobResult:
+        told.append(f"ran {job.step_id}")
+        return fake_engine(job)
+
+    world.engine = engine
+    return told
+
+
+def test_what_a_result_makes_ready_begins_first(world: World, told: list[str]) -> None:
+    report = world.build()
+    assert report.ok
+    ran = [n for n, text in enumerate(told) if text.startswith("ran ")]
+    stored = [n for n, text in enumerate(told) if text.startswith("stored ")]
+    assert len(ran) == len(stored) == len(report.steps)
+    assert told.index("stored binary") > told.index("ran app/host")
+    # Few wait: as many as there are workers, what just ended and what ended meanwhile.
+    assert all(sum(r < n for r in ran) - sum(s < n for s in stored) <= 8 for n in range(len(told)))
+
+
+def test_nothing_is_stored_twice(world: World, told: list[str]) -> None:
+    world.build()
+    told.clear()
+    assert {s.status for s in world.build().steps} == {Status.UP_TO_DATE}
+    assert told == []
+
+
+def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: list[str]) -> None:
+    def engine(job: Job) -> JobResult:
+        if job.step_id == "app/host":
+            raise KeyboardInterrupt
+        return fake_engine(job)
+
+    world.engine = engine
+    with pytest.raises(InterruptedBuildError):
+        world.build()
+    world.engine = fake_engine
+    world.build()
+    assert world.ran() == {"app/host", "app/link"}
+    assert isinstance(world.store, MemoryStore)
+    kept = {record.key for record in world.builder().state.records().values()}
+    assert kept == set(world.store.records)

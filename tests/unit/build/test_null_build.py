@@ -1,21 +1,126 @@
-"""Receipts: the quick answer is right whenever it is given. Each test is a way to get it wrong."""
+"""The record of the last build: its quick answer is right whenever it is given. Tests try to break it."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.build.receipt_world import TICK, World, keep_times, settled_world
+from unit.fakes import FakeExecutor, MemoryStore, finish_job
+from unit.projects import make_program, make_project
+from unit.world import FakeTools, fake_engine
 
+from gpubuild import environment
 from gpubuild.build import null_build
+from gpubuild.build.builder import Builder
+from gpubuild.build.null_build_record import Witness
 from gpubuild.errors import InterruptedBuildError
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
+from gpubuild.model.project import BuildOptions, Project
+from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
+from gpubuild.plan.layout import Layout
 from gpubuild.support import file_stamp
+
+TICK = 0.04  # seconds; more than a tick of any clock these tests meet
+
+
+class KnownTools(FakeTools):
+    """Tools that are the files of a folder; ``optional`` is looked for there, too."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        folder.mkdir()
+        (folder / "ptxas").write_bytes(b"one")
+
+    def evidence(self) -> tuple[set[str], set[str]]:
+        return {str(self.folder / "ptxas")}, {str(self.folder / "optional")}
+
+
+class World:
+    """A project that is built by a fake engine and asked about by receipts."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tools = KnownTools(root / "tools")
+        self.store = MemoryStore()
+        self.engine = self.run
+        self.during = lambda: None
+        self.warnings: tuple[str, ...] = ()
+        (root / "inc").mkdir()
+        for name, text in {"app.mlir": "k one\n", "main.c": "int main;", "inc/x.h": "1"}.items():
+            (root / name).write_text(text)
+        (root / "targets.yaml").write_text("version: 1")
+        time.sleep(TICK)
+
+    def run(self, job: Job) -> JobResult:
+        self.during()
+        done = fake_engine(job)
+        if job.kind is StepKind.PREPROCESS:
+            header = self.root / "inc/x.h"
+            text = (self.root / "main.c").read_bytes() + header.read_bytes()
+            done = finish_job(job, {"text": text, "deps": b"[]"})
+            found = ((str(header), digest_bytes(header.read_bytes())),)
+            done = replace(done, result=replace(done.result, discovered=found, warnings=self.warnings))
+        return done
+
+    @property
+    def project(self) -> Project:
+        return make_project(self.root, make_program(self.root, "app", "app.mlir", "main.c"))
+
+    def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
+        config = self.root / "targets.yaml"
+        at = time.time_ns()
+        known = (file_stamp.stat_of(config), at, digest_bytes(config.read_bytes()))
+        builder = Builder(
+            project=self.project,
+            options=BuildOptions(build_dir=self.root / "build", targets=targets),
+            layout=Layout(root=self.root, build_dir=self.root / "build"),
+            listener=Silent(),
+            toolchain=self.tools,  # type: ignore[arg-type]
+            store=self.store,
+            executor=FakeExecutor(self.engine, workers=2),
+            witness=Witness((str(config), known)),
+        )
+        report = builder.build()
+        time.sleep(TICK)
+        return report
+
+    def good_build(self) -> None:
+        """Build, and see that the receipt is there to be proven wrong."""
+        self.build()
+        assert self.proven()
+
+    def request(self, *targets: str) -> null_build.Request:
+        return null_build.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
+
+    def receipt(self, *targets: str) -> null_build.Receipt | None:
+        return null_build.read(null_build.path_for(self.request(*targets)))
+
+    def proven(self, *targets: str) -> bool:
+        found = self.receipt(*targets)
+        return found is not None and found.proves(self.request(*targets))
+
+
+def keep_times(path: Path, change: bytes) -> None:
+    """Write ``change`` in place, with the old modification time."""
+    old = path.stat()
+    path.write_bytes(change)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+def settled_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world in which a file is settled after half a ``TICK``."""
+    monkeypatch.setattr(file_stamp, "RACY_NS", int(TICK * 1e9 / 2))
+    return World(folder)
 
 
 @pytest.fixture
@@ -251,3 +356,96 @@ def test_every_path_survives(tmp_path: Path) -> None:
     odd = {f"{tmp_path}/{name}": ((1, 2, 3, 4), 5, "") for name in ("a b", "ü", "n\nl", "\udc80", '"')}
     packed = json.loads(json.dumps(null_build.pack_files(odd)))
     assert set(null_build._unpack(packed)) == set(odd)
+
+
+# ---- tools, variables, packages and this machine ----
+
+
+def test_a_tool_swapped_with_its_time_kept(world: World) -> None:
+    world.good_build()
+    keep_times(world.root / "tools/ptxas", b"two")
+    assert not world.proven()
+
+
+def test_a_tool_that_is_gone(world: World) -> None:
+    world.good_build()
+    (world.root / "tools/ptxas").unlink()
+    assert not world.proven()
+
+
+def test_an_optional_tool_that_appears(world: World) -> None:
+    world.good_build()
+    (world.root / "tools/optional").write_bytes(b"here")
+    assert not world.proven()
+
+
+def test_a_tool_swapped_while_building(world: World) -> None:
+    """The fingerprint was taken of the old one, the receipt would have described the new one."""
+    world.during = lambda: keep_times(world.root / "tools/ptxas", b"two")
+    world.build()
+    assert world.receipt() is None
+
+
+def test_a_tool_removed_while_building(world: World) -> None:
+    world.during = lambda: (world.root / "tools/ptxas").unlink(missing_ok=True)
+    world.build()
+    assert world.receipt() is None
+
+
+@pytest.mark.parametrize(
+    "variable", ["PATH", "GPUBUILD_CC", "GPUBUILD_PTXAS", "ROCM_PATH", "LD_LIBRARY_PATH"]
+)
+def test_a_variable_that_chooses_tools(world: World, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    world.build()
+    monkeypatch.setenv("GPUBUILD_JOBS", "7")
+    assert world.proven()
+    monkeypatch.setenv(variable, "/elsewhere")
+    assert not world.proven()
+
+
+def test_a_relative_path_in_a_variable_counts_from_the_current_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUBUILD_CC", "bin/cc")
+    world.build()
+    assert world.proven()
+    monkeypatch.chdir(world.root)
+    assert not world.proven()
+
+
+def test_variants_of_the_c_library_that_a_variable_chooses(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.build()
+    assert world.proven()
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA")
+    assert not world.proven()
+    world.build()
+    assert world.proven()
+    monkeypatch.chdir(world.root)
+    assert world.proven()  # it is no path
+
+
+def test_a_package_that_appears_on_the_path_of_python(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = world.root / "packages"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    world.build()
+    (folder / "other.py").touch()
+    assert world.proven()
+    (folder / "mlir").mkdir()
+    assert not world.proven()
+
+
+def test_a_receipt_holds_until_the_machine_is_started_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its CPU may be another one then, which rounds constants in another way, or is another `native`."""
+    monkeypatch.setattr(environment, "boot", lambda: "one")
+    world.build()
+    assert world.proven()
+    monkeypatch.setattr(environment, "boot", lambda: "two")
+    assert not world.proven()
+    monkeypatch.setattr(environment, "boot", lambda: "")
+    world.build()
+    assert world.receipt() is None

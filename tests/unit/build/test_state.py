@@ -72,17 +72,6 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     assert again.summary(digest_bytes(b"x")) is None
 
 
-def test_truncation_at_every_byte_loses_everything_and_breaks_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    filled(path)
-    whole = path.read_bytes()
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        assert BuildState(path, tmp_path).record("a") is None
-    path.write_bytes(whole)
-    assert BuildState(path, tmp_path).record("a") == record()
-
-
 @pytest.mark.parametrize(
     ("header", "kept"),
     [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)],

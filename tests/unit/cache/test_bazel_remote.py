@@ -1,22 +1,74 @@
-"""The remote cache against a real bazel-remote, where there is one, as docs/cache.md sets it up."""
+"""A real bazel-remote to test with, where there is one: on PATH, or named by GPUBUILD_TEST_BAZEL_REMOTE."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from unit.cache.bazel_remote import ABSENT, BAZEL_REMOTE, PAGE, bazel_remote, stored
 from unit.cache.samples import CONTENT, KEY, make_result, noise
-from unit.cache.servers import OPENSSL, make_certificate
+from unit.cache.servers import OPENSSL, Certificate, free_port, make_certificate, wait_for
 
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
 from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.project import RemoteMode
+
+BAZEL_REMOTE = os.environ.get("GPUBUILD_TEST_BAZEL_REMOTE") or shutil.which("bazel-remote")
+PAGE = Path(__file__).parents[3] / "docs" / "cache.md"
+ABSENT = "no bazel-remote on PATH, and none named by GPUBUILD_TEST_BAZEL_REMOTE"
+
+
+@contextmanager
+def bazel_remote(folder: Path, *flags: str, certificate: Certificate | None = None) -> Iterator[str]:
+    """Run it on a free port of loopback; yields the cache's URL.
+
+    What it stores is in ``folder/store`` and outlives it; its log and process number are in ``folder``.
+    """
+    assert BAZEL_REMOTE
+    folder.mkdir(exist_ok=True)
+    port = free_port()
+    command = [BAZEL_REMOTE, *documented_flags(folder / "store", port), *flags]
+    if certificate:
+        command += ["--tls_cert_file", str(certificate.chain), "--tls_key_file", str(certificate.key)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("BAZEL_REMOTE_")}
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder
+        )
+    (folder / "pid").write_text(str(process.pid))
+    try:
+        wait_for(port, process)
+        yield f"{'https://localhost' if certificate else 'http://127.0.0.1'}:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=120)
+
+
+def documented_flags(store: Path, port: int) -> list[str]:
+    """Those of docs/cache.md, for a server of the test's own."""
+    block = re.search(r"^```sh\nbazel-remote (.*)\n```$", PAGE.read_text(), re.M)
+    assert block
+    own = {"/srv/cache": str(store), ":8080": f"127.0.0.1:{port}"}
+    flags = shlex.split(block[1])
+    assert own.keys() <= set(flags)
+    return [own.get(flag, flag) for flag in flags]
+
+
+def stored(folder: Path, kind: str) -> list[Path]:
+    """The files in which it keeps ``ac``, ``raw`` (results that it does not check) or ``cas``."""
+    return sorted(path for path in (folder / "store" / f"{kind}.v2").rglob("*") if path.is_file())
+
 
 pytestmark = pytest.mark.skipif(BAZEL_REMOTE is None, reason=ABSENT)
 
@@ -102,14 +154,6 @@ def test_everybody_reads_and_who_has_a_password_writes(tmp_path: Path) -> None:
         hit, [warning] = found(url, tmp_path, content)
         assert not hit and "401" in warning
         assert found(url, tmp_path, content, authorization=right) == (True, ())
-
-
-def test_a_body_larger_than_the_server_takes(tmp_path: Path) -> None:
-    with bazel_remote(tmp_path / "server", "--max_blob_size", "100000") as url:
-        [warning] = publish(url, tmp_path, {"object": noise(300_000)})
-        assert "Blob size 300000 exceeds maximum allowed size 100000" in warning
-        assert publish(url, tmp_path, CONTENT) == ()
-        assert found(url, tmp_path, CONTENT) == (True, ())
 
 
 @pytest.mark.skipif(OPENSSL is None, reason="openssl is not installed (apt-get install openssl)")

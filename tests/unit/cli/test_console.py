@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from gpubuild.cli.console import Console, colored, labelled, paint, to_terminal
+from gpubuild.cli import quick
+from gpubuild.cli.console import LOCATED, Console, colored, labelled, paint, to_terminal
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, UsageError
 
 
@@ -94,3 +95,36 @@ def test_a_caret_below_a_line_with_control_characters() -> None:
     assert error.render() == (
         "no\\x1b (module @k\\n\\x1b[2J)\na\\x1b.mlir:1:4: error: bad\\x07\n  a\\x1b b\\u009b\n        ^"
     )
+
+
+# ---- warnings ----
+
+
+LINE = "src/a c.c:4:22: warning: unused variable 'x'\n  int x;\n      ^"
+
+
+def told(message: str, *, color: bool = False) -> str:
+    err = io.StringIO()
+    Console(out=io.StringIO(), err=err, color_err=color).warning(message)
+    return err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (LINE, LINE),
+        ("a.mlir:3: warning: odd", "a.mlir:3: warning: odd"),
+        ("the cache is full", "warning: the cache is full"),
+        ("the server said:\na:1:1: warning: no", "warning: the server said:\na:1:1: warning: no"),
+    ],
+)
+def test_a_warning_says_so_once(message: str, text: str) -> None:
+    assert told(message) == text + "\n"
+    assert quick._LOCATED == LOCATED
+
+
+def test_colours() -> None:
+    lines = told(LINE, color=True).splitlines()
+    assert lines[0] == "\x1b[1msrc/a c.c:4:22:\x1b[0m \x1b[33mwarning:\x1b[0m unused variable 'x'"
+    assert lines[2] == "      \x1b[32m^\x1b[0m"
+    assert told("full", color=True) == "\x1b[33mwarning:\x1b[0m full\n"

@@ -1,9 +1,16 @@
 """Options of compilers: which are taken, and why others are not."""
-# ruff: noqa: E501 - a table reads best with one row a line
 
+from __future__ import annotations
+
+from pathlib import Path
+
+# ruff: noqa: E501 - a table reads best with one row a line
 import pytest
 
 from gpubuild.config.host import refusal
+from gpubuild.config.load import loads
+from gpubuild.errors import ConfigError
+from gpubuild.model.project import CompilerOptions, Project
 
 TAKEN = """
 -Wall -Wextra -Wno-unused-parameter -Wformat=2 -Werror -Werror=return-type -Wframe-larger-than=4096 -w -pedantic
@@ -51,3 +58,110 @@ def test_refused(why: str, flags: str) -> None:
     for flag in flags.split():
         assert why in refusal(flag), (flag, refusal(flag))
     assert "item of its own" in refusal("-Wall -Wextra")
+
+
+# ---- options of sources ----
+
+
+HEAD = "version: 1\ntargets: {cpu: }\n"
+
+
+def load(root: Path, text: str) -> Project:
+    for name in ("a.c", "b.c", "x.cpp", "k.mlir"):
+        (root / name).touch()
+    for name in ("inc", "own"):
+        (root / name).mkdir(exist_ok=True)
+    return loads((HEAD + text).encode(), root / "targets.yaml")
+
+
+def test_the_more_special_goes_first(tmp_path: Path) -> None:
+    project = load(
+        tmp_path,
+        """\
+host:
+  include: [inc]
+  define: {N: 1, M: 1}
+  std: [c11, c++17]
+  flags: {c: [-O1], c++: [-O2]}
+  sources:
+    a.c: {define: {N: 2}, std: c99, flags: [-Wall]}
+    ./x.cpp: {std: c++20}
+programs:
+  one:
+    sources: [a.c, b.c, x.cpp, k.mlir]
+    host:
+      define: {N: 3, M: 3}
+      flags: [-Og]
+      sources: {a.c: {include: [own], flags: [-w]}}
+  two: {sources: [a.c, x.cpp]}
+""",
+    )
+    one, two = project.programs["one"], project.programs["two"]
+
+    def of(name: str, program=one) -> CompilerOptions:
+        return program.host_of(tmp_path / name, cxx=name.endswith(".cpp"))
+
+    assert of("a.c") == CompilerOptions(
+        std="c99",
+        include=("own", "inc"),
+        define=("N=2", "M=3"),
+        flags=("-O1", "-Og", "-Wall", "-w"),
+    )
+    assert of("b.c") == CompilerOptions(
+        std="c11", include=("inc",), define=("N=3", "M=3"), flags=("-O1", "-Og")
+    )
+    assert of("x.cpp").std == of("x.cpp", two).std == "c++20"
+    assert of("x.cpp").flags == ("-O2", "-Og")
+    assert of("a.c", two).define == ("N=2", "M=1")
+    assert set(one.source_hosts) == {tmp_path / "a.c", tmp_path / "x.cpp"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "programs: {p: {sources: [a.c, b.c], host: {sources: {aa.c: {std: c11}}}}}",
+            "3:54: error: 'aa.c' is no source of this program (did you mean 'a.c'?)",
+        ),
+        (
+            "host: {sources: {b.c: }}\nprograms: {p: {sources: [a.c]}}",
+            "3:18: error: 'b.c' is no source of any program (did you mean 'a.c'?)",
+        ),
+        (
+            "host: {sources: {k.mlir: }}\nprograms: {p: {sources: [a.c, k.mlir]}}",
+            "3:18: error: expected a C or C++ source (.c .cpp .cc .cxx), got 'k.mlir'",
+        ),
+        (
+            "host: {sources: {a.c: , ./a.c: }}\nprograms: {p: {sources: [a.c]}}",
+            "3:25: error: './a.c' is given twice",
+        ),
+        (
+            "host: {sources: {a.c: {std: c++17}}}\nprograms: {p: {sources: [a.c]}}",
+            "3:24: error: 'c++17' is for C++; this source is C",
+        ),
+        (
+            "host: {sources: {x.cpp: {std: c11}}}\nprograms: {p: {sources: [x.cpp]}}",
+            "3:26: error: 'c11' is for C; this source is C++",
+        ),
+        (
+            "host: {sources: {a.c: {flags: [-march=native]}}}\nprograms: {p: {sources: [a.c]}}",
+            "3:32: error: '-march=native' cannot be given here",
+        ),
+        (
+            "host: {sources: {a.c: {sources: {}}}}\nprograms: {p: {sources: [a.c]}}",
+            "3:24: error: unknown key 'sources'",
+        ),
+    ],
+)
+def test_mistakes(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text + "\n")
+    assert told in caught.value.render()
+    assert caught.value.render().count(" error: ") == 1
+
+
+def test_a_misspelt_source_is_one_mistake(tmp_path: Path) -> None:
+    text = "programs: {p: {sources: [a.c, bb.c], host: {sources: {bb.c: {std: c11}}}}}\n"
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert caught.value.render().count(" error: ") == 1

@@ -159,25 +159,9 @@ def test_every_key_is_described() -> None:
 
 
 ATOMS = [
-    None,
-    True,
-    False,
-    0,
-    3,
-    7,
-    -1,
-    2.5,
-    "",
-    "x",
-    "a b",
-    "@k",
-    "cpu",
-    "sm_90",
-    "l.bc",
-    "k.mlir",
-    "+a",
+    None, True, False, 0, 3, 7, -1, 2.5, "", "x", "a b", "@k", "cpu", "sm_90", "l.bc", "k.mlir", "+a",
     "-lm",
-]
+]  # fmt: skip
 ATOMS += ["10 MB", "read-only", "dispatch", [], {}, ["cpu"], ["cpu", "cpu"], ["l.bc"], {"cpu": None}]
 KEYS = ["cpu", "sm_90", "targets", "chip", "kind", "opt_level", "a b", "@k", ".x", "sources", "version"]
 

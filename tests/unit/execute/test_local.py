@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import os
 import signal
 import time
@@ -9,7 +8,6 @@ from pathlib import Path
 import pytest
 from unit.execute.jobs import make_job, nothing, run
 
-from gpubuild import errors
 from gpubuild.errors import GpubuildError, InterruptedBuildError, NoRoomError, StepCrashedError, StepError
 from gpubuild.execute.local import LocalExecutor
 from gpubuild.model.job import Job, JobResult
@@ -117,43 +115,6 @@ def test_a_step_error_arrives_unchanged(executor: LocalExecutor, tmp_path: Path)
     assert type(error) is StepError
     assert (error.message, error.hint, error.output) == ("no", "hint", "output")
     assert error.stage == "stage of fail"
-
-
-SAMPLES = {
-    errors.ConfigError: lambda cls: cls([errors.Diagnostic(message="unknown key")]),
-    errors.StepError: lambda cls: cls(
-        "m",
-        stage="s",
-        output="o",
-        hint="h",
-        diagnostics=[
-            errors.Diagnostic(
-                message="bad",
-                location=errors.Location(file="a.mlir", line=3, column=5),
-                source_line="\tx = y",
-                notes=(errors.Diagnostic(message="here", severity="note"),),
-            )
-        ],
-    ),
-}
-CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, GpubuildError)]
-
-
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_every_exception_survives_the_way_back(tmp_path: Path, cls: type[GpubuildError]) -> None:
-    make = next((SAMPLES[base] for base in cls.__mro__ if base in SAMPLES), lambda c: c("m", hint="h"))
-    sent = make(cls)
-
-    def fail(job: Job) -> JobResult:
-        raise sent
-
-    executor = LocalExecutor(1, run=fail, preload=nothing)
-    received = error_of(executor, make_job(tmp_path / "w", "x"))
-    executor.close()
-    assert type(received) is cls
-    assert received.__dict__ == sent.__dict__
-    assert received.args == sent.args
-    assert received.render() == sent.render()
 
 
 def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:

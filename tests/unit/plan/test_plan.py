@@ -106,14 +106,9 @@ def test_file_names_are_injective() -> None:
 def test_source_folders_are_unique() -> None:
     layout = Layout(root=Path("/p"), build_dir=Path("/p/build"))
     sources = [
-        "/p/a/k.mlir",
-        "/p/b/k.mlir",
-        "/p/a_k.mlir",
-        "/p/.k.mlir",
-        "/p/_k.mlir",
-        "/elsewhere/k.mlir",
+        "/p/a/k.mlir", "/p/b/k.mlir", "/p/a_k.mlir", "/p/.k.mlir", "/p/_k.mlir", "/elsewhere/k.mlir",
         "/p/" + "x" * 300 + ".mlir",
-    ]
+    ]  # fmt: skip
     folders = {layout.source_dir(Path(s)) for s in sources}
     assert len(folders) == len(sources)
     assert all(f.parent == layout.private / "sources" and len(f.name) < 200 for f in folders)

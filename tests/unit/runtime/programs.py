@@ -150,19 +150,20 @@ def build(folder: Path, scratch: Path) -> Runtime:
         fakes[name].mkdir()
         subprocess.run(
             [
-                "cc",
-                "-std=gnu11",
-                "-O1",
-                "-fPIC",
-                "-pthread",
-                "-shared",
-                "-o",
-                fakes[name] / soname,
+                "cc", "-std=gnu11", "-O1", "-fPIC", "-pthread", "-shared", "-o", fakes[name] / soname,
                 FAKES / f"{name}.c",
             ],
             check=True,
-        )
+        )  # fmt: skip
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
+
+
+def cpu_image(folder: Path, text: str, *flags: str) -> bytes:
+    """Compile C to an image of the CPU device."""
+    (folder / "image.c").write_text(text)
+    options = ["-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}", *flags]
+    subprocess.run(["cc", *options, "image.c", "-o", "image.so"], check=True, cwd=folder)
+    return (folder / "image.so").read_bytes()
 
 
 def elf(machine: int, *, abi: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:

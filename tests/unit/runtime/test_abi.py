@@ -11,18 +11,9 @@ from unit.runtime.programs import Runtime
 
 # Sorting, random numbers and sparse tensors of c_runner_utils belong to upstream's sparse tests.
 LEFT_OUT = (
-    "__mlir_execution_engine",
-    "Sparse",
-    "sparse",
-    "LexInsert",
-    "lexInsert",
-    "expInsert",
-    "stdSort",
-    "shuffle",
-    "rtsrand",
-    "rtrand",
-    "rtdrand",
-)
+    "__mlir_execution_engine", "Sparse", "sparse", "LexInsert", "lexInsert", "expInsert", "stdSort",
+    "shuffle", "rtsrand", "rtrand", "rtdrand",
+)  # fmt: skip
 LEFT_OUT_EXACTLY = {"getTensorFilename"}
 
 
@@ -59,18 +50,7 @@ def test_symbols(runtime: Runtime, name: str) -> None:
 def test_only_known_prefixes_are_exported(runtime: Runtime) -> None:
     """A static archive shares its name space with the program."""
     known = (
-        "mgpu",
-        "gpubuild",
-        "gb_",
-        "__trunc",
-        "print",
-        "verify",
-        "_mlir_",
-        "mlir",
-        "rtclock",
-        "nanoTime",
-        "memrefCopy",
-        "_init",
-        "_fini",
-    )
+        "mgpu", "gpubuild", "gb_", "__trunc", "print", "verify", "_mlir_", "mlir", "rtclock", "nanoTime",
+        "memrefCopy", "_init", "_fini",
+    )  # fmt: skip
     assert {f for f in functions(runtime.library) if not f.startswith(known)} == set()

@@ -62,18 +62,11 @@ def program(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) ->
     source.write_text(PROGRAM.replace("IMAGE", ",".join(map(str, image))))
     subprocess.run(
         [
-            "cc",
-            *FLAGS,
-            *extra_flags(),
-            source,
-            built_runtime.archive,
-            "-ldl",
-            "-lm",
-            "-o",
+            "cc", *FLAGS, *extra_flags(), source, built_runtime.archive, "-ldl", "-lm", "-o",
             folder / "program",
         ],
         check=True,
-    )
+    )  # fmt: skip
     return folder / "program"
 
 

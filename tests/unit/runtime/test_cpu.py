@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import PROGRAM, RUNTIME, Runtime, container
+from unit.runtime.programs import RUNTIME, Runtime, container, cpu_image
 
 BASE = "x86-64" if "x86" in platform.machine() else "generic"
 
@@ -45,24 +44,7 @@ gb_cpu_image gpubuild_cpu_image = {
 def images(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """Two CPU images; `which` of image N writes N."""
     folder = tmp_path_factory.mktemp("cpu")
-    made = []
-    for number in range(2):
-        source: Path = folder / f"image{number}.c"
-        source.write_text(IMAGE)
-        library = source.with_suffix(".so")
-        flags = [
-            "-O2",
-            "-Wall",
-            "-Werror",
-            "-fPIC",
-            "-shared",
-            "-nostdlib",
-            f"-DNUMBER={number}",
-            f"-I{RUNTIME}",
-        ]
-        subprocess.run(["cc", *flags, source, "-o", library], check=True)
-        made.append(library.read_bytes())
-    return made
+    return [cpu_image(folder, IMAGE, f"-DNUMBER={number}") for number in range(2)]
 
 
 AXPY = """
@@ -118,13 +100,6 @@ def test_the_highest_level_that_the_processor_has(
     assert runtime.run(WHICH, container(*(entries[i] for i in order))).ok().out == b"0\n"
 
 
-def test_several_devices_numbers_are_one_processor(runtime: Runtime, images: list[bytes]) -> None:
-    assert (
-        runtime.run("mgpuSetDefaultDevice(3)\n" + AXPY.replace("\n    ", "\n"), images[0]).ok().out
-        == b"True\n"
-    )
-
-
 def test_unload_and_load_again(runtime: Runtime, images: list[bytes]) -> None:
     script = """
         out = c_int64(-1)
@@ -135,26 +110,6 @@ def test_unload_and_load_again(runtime: Runtime, images: list[bytes]) -> None:
         print(out.value, len(os.listdir('/proc/self/fd')) < 20, flush=True)
     """
     assert runtime.run(script, images[1]).ok().out == b"1 True\n"
-
-
-def test_missing_kernel(runtime: Runtime, images: list[bytes]) -> None:
-    done = runtime.run(
-        "mgpuModuleGetFunction(load(0), b'nothing')", container((BASE, images[0]), module="reduce")
-    )
-    assert done.code == 1
-    assert done.err == (
-        "gpubuild: the module has no kernel of this name\n"
-        f"  program: {PROGRAM}\n  module: reduce\n  kernel: nothing\n  target: t-{BASE} ({BASE}, shared object)\n"
-        "  location: gpu.func @nothing\n  device: cpu\n  call: mgpuModuleGetFunction\n"
-    )
-
-
-def test_extra_parameters(runtime: Runtime, images: list[bytes]) -> None:
-    script = (
-        "mgpuLaunchKernel(mgpuModuleGetFunction(load(0), b'which'), 1, 1, 1, 1, 1, 1, 0, None, None, 64, 0)"
-    )
-    done = runtime.run(script, images[0])
-    assert (done.code, "in `extra`, which only GPU drivers support" in done.err) == (1, True)
 
 
 def test_a_shared_object_that_is_no_image(runtime: Runtime) -> None:
@@ -185,29 +140,6 @@ def test_memory(runtime: Runtime) -> None:
 def test_more_memory_than_there_is(runtime: Runtime) -> None:
     done = runtime.run("mgpuMemAlloc(1 << 60, None, 0)", device="cpu")
     assert (done.code, "out of memory: 1152921504606846976 bytes requested" in done.err) == (1, True)
-
-
-def test_streams_are_distinct(runtime: Runtime) -> None:
-    done = runtime.run("print(len({mgpuStreamCreate() for _ in range(9)}), flush=True)", device="cpu").ok()
-    assert done.out == b"9\n"
-
-
-def test_launches_from_many_threads(runtime: Runtime, images: list[bytes]) -> None:
-    script = """
-        import threading
-        module = load(0)
-        data = (c_float * 4096)()
-        def work(start):
-            for _ in range(30):
-                launch(mgpuModuleGetFunction(module, b'axpy'), (8, 1, 1), (64, 1, 1), 0, None,
-                       [c_int64(512), c_float(1), c_void_p(addressof(data) + 4 * start)])
-        threads = [threading.Thread(target=work, args=(512 * i,)) for i in range(8)]
-        [t.start() for t in threads]
-        [t.join() for t in threads]
-        mgpuStreamSynchronize(None)
-        print(set(data), flush=True)
-    """
-    assert runtime.run(script, images[0]).ok().out == b"{30.0}\n"
 
 
 @pytest.mark.skipif(BASE != "x86-64", reason="the table of x86-64")

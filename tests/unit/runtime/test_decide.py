@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 import platform
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
-from unit.runtime.programs import Runtime, container, cubin, elf, hsaco, ptx
+import pytest
+from unit.runtime.programs import (
+    FLAGS,
+    PROGRAM,
+    RUNTIME,
+    Runtime,
+    container,
+    cubin,
+    elf,
+    extra_flags,
+    hsaco,
+    ptx,
+)
 
 NVIDIA = container(("sm_60", ptx("sm_60")), module="everywhere")
 ALLOCATE = "mgpuMemFree(mgpuMemAlloc(16, None, 0), None)"
@@ -188,3 +204,111 @@ def test_many_threads_decide_once(runtime: Runtime) -> None:
     assert len(done.called("cuInit")) == len(done.called("cuModuleLoadDataEx")) == 1
     assert len(done.called("cuDevicePrimaryCtxRetain")) == len(done.called("cuModuleGetFunction")) == 1
     assert len(done.called("cuLaunchKernel")) == 160
+
+
+# ---- variables ----
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda: 1", "cuda:64", "cpu:0", "auto:1", "cudaa", "hip:1x"],
+)
+def test_malformed_device(runtime: Runtime, value: str) -> None:
+    done = runtime.run(ALLOCATE, device=value)
+    assert done.code == 1
+    assert done.err == (
+        f"gpubuild: GPUBUILD_DEVICE={value}: not a device; "
+        "allowed are auto, cuda, cuda:N, hip, hip:N, cpu (N from 0 to 63)\n"
+        f"  program: {PROGRAM}\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "4097", "two", "1.5", "+1", " 1", "99999999999999999999"])
+def test_malformed_threads(runtime: Runtime, value: str) -> None:
+    done = runtime.run(ALLOCATE, GPUBUILD_CPU_THREADS=value)
+    assert done.code == 1
+    assert done.err == (
+        f"gpubuild: GPUBUILD_CPU_THREADS={value}: not a number of threads; allowed are 1 to 4096\n"
+        f"  program: {PROGRAM}\n"
+    )
+
+
+@pytest.mark.parametrize("value", ["2", "yes", "01x"])
+def test_malformed_trace(runtime: Runtime, value: str) -> None:
+    done = runtime.run(ALLOCATE, GPUBUILD_TRACE=value)
+    assert (done.code, done.err) == (
+        1,
+        f"gpubuild: GPUBUILD_TRACE={value}: not a switch; allowed are 0 and 1\n  program: {PROGRAM}\n",
+    )
+
+
+@pytest.mark.parametrize("value", ["", "auto", "cpu"])
+def test_without_drivers_the_cpu_is_used(runtime: Runtime, value: str) -> None:
+    done = runtime.run(ALLOCATE, device=value, GPUBUILD_TRACE="1", GPUBUILD_CPU_THREADS="").ok()
+    assert "gpubuild: trace: device cpu" in done.err
+
+
+def test_trace_is_silent_by_default(runtime: Runtime) -> None:
+    assert runtime.run(ALLOCATE, GPUBUILD_TRACE="0").ok().err == ""
+
+
+def test_ordinal_chooses_the_device(runtime: Runtime) -> None:
+    done = runtime.run(ALLOCATE, device="cuda:1", cuda="9.0,8.0").ok()
+    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
+
+
+def test_a_fatal_message_follows_what_was_printed(runtime: Runtime) -> None:
+    script = """
+        rt.printI64(c_int64(7))
+        launch(mgpuModuleGetFunction(load(0), b'k'))
+    """
+    done = runtime.run(
+        script, container(("sm_90", cubin())), device="cuda", cuda="9.0", FAKE_FAIL="cuLaunchKernel=700"
+    )
+    assert (done.code, done.out) == (1, b"7")
+    assert (
+        "  module: m\n  kernel: k\n  target: t-sm_90 (sm_90, cubin)\n"
+        "  location: gpu.func @k\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+    )
+    assert "  call: cuLaunchKernel (in mgpuLaunchKernel)\n" in done.err
+
+
+# ---- another vendor ----
+
+
+HERE = Path(__file__).parent
+FIRST = "    X(CUDA, cuda, true) \\\n"
+
+
+@pytest.fixture(scope="module")
+def with_vendor(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Runtime:
+    folder = tmp_path_factory.mktemp("vendor")
+    root = folder / "runtime"
+    shutil.copytree(RUNTIME, root, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / "made_up").mkdir()
+    shutil.copy(HERE / "made_up_device.c", root / "made_up")
+    registry = root / "core" / "vendors.h"
+    text = registry.read_text()
+    assert FIRST in text
+    registry.write_text(text.replace(FIRST, FIRST + "    X(MADE_UP, made_up, true) \\\n"))
+    library = folder / "libgpubuild_rt.so"
+    flags = [flag for flag in FLAGS if not flag.startswith("-I")]
+    subprocess.run(
+        ["cc", *flags, "-O0", *extra_flags(), f"-I{root}", "-shared", "-o", library, *root.glob("*/*.c"),
+         *root.glob("*/*.S"), "-ldl", "-lm"],
+        check=True,
+    )  # fmt: skip
+    return replace(built_runtime, library=library)
+
+
+def test_its_images_and_devices_are_found(with_vendor: Runtime, tmp_path: Path) -> None:
+    runtime = replace(with_vendor, scratch=tmp_path)
+    done = runtime.run("load(0);" + ALLOCATE, b"MADE UP", GPUBUILD_TRACE="1").ok()
+    assert "gpubuild: trace: not cuda: module (unnamed) has no image for it\n" in done.err
+    assert "gpubuild: trace: device made_up:0\n" in done.err
+    done = runtime.run("load(0);" + ALLOCATE, b"MADE UP", device="made_up:1", GPUBUILD_TRACE="1").ok()
+    assert "gpubuild: trace: device made_up:1, as GPUBUILD_DEVICE says\n" in done.err
+    done = runtime.run("load(0);" + ALLOCATE, b"MADE UP", device="cpu")
+    assert "unknown chip (made-up format, 7 bytes): not a CPU image\n" in done.err
+    done = runtime.run(ALLOCATE, device="made_up:x")
+    assert "allowed are auto, cuda, cuda:N, made_up, made_up:N, hip, hip:N, cpu (N" in done.err

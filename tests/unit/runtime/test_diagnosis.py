@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import PROGRAM, RUNTIME, Runtime, cubin, hsaco
+from unit.runtime.programs import PROGRAM, Runtime, cpu_image, cubin, hsaco
 
 from gpubuild.model.offload_binary import Image, pack
 
@@ -123,13 +122,8 @@ DEVICES = {
 
 
 @pytest.fixture(scope="module")
-def cpu_image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("diagnosis")
-    (folder / "image.c").write_text(IMAGE)
-    library = folder / "image.so"
-    flags = ["-O1", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}"]
-    subprocess.run(["cc", *flags, folder / "image.c", "-o", library], check=True)
-    return library.read_bytes()
+def image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return cpu_image(tmp_path_factory.mktemp("diagnosis"), IMAGE)
 
 
 def _container(chip: str, data: bytes) -> bytes:
@@ -143,11 +137,11 @@ def _container(chip: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_messages_name_everything(runtime: Runtime, cpu_image: bytes, device: str, tmp_path: Path) -> None:
+def test_messages_name_everything(runtime: Runtime, image: bytes, device: str, tmp_path: Path) -> None:
     chip, data, driver = DEVICES[device]
     other = next(c for name, (c, _, _) in DEVICES.items() if name == ("cuda" if device != "cuda" else "hip"))
     images = [
-        _container(chip, data or cpu_image),
+        _container(chip, data or image),
         _container(other, DEVICES["cuda" if device != "cuda" else "hip"][1]),
     ]
     (tmp_path / "app.places.txt").write_text("@m::@other\tapp.mlir:1:1\n@m::@k\tapp.mlir:3:5\n")
@@ -193,7 +187,7 @@ def test_no_image_for_any_device(runtime: Runtime, device: str) -> None:
     assert f"{chip} of target mine (" in done.err
 
 
-def test_places_outside_of_launches(runtime: Runtime, cpu_image: bytes, tmp_path: Path) -> None:
+def test_places_outside_of_launches(runtime: Runtime, image: bytes, tmp_path: Path) -> None:
     """An address finds its line in the build folder that the program lies in; what was said ends with NULL."""
     sources = tmp_path / "build/.gpubuild/sources/app.mlir"
     sources.mkdir(parents=True)
@@ -215,7 +209,7 @@ rt.gpubuildPlace(place)
     assert "location" not in over
 
 
-def test_nothing_is_launched_for_nothing(runtime: Runtime, cpu_image: bytes) -> None:
+def test_nothing_is_launched_for_nothing(runtime: Runtime, image: bytes) -> None:
     """An empty grid or workgroup is no failure on any device, and is traced."""
     for device, (chip, data, driver) in DEVICES.items():
         script = """
@@ -224,7 +218,7 @@ def test_nothing_is_launched_for_nothing(runtime: Runtime, cpu_image: bytes) -> 
             launch(kernel, grid=(1, 0, 1), block=(2000, 1, 1), params=[c_int64(1)])
         """
         done = runtime.run(
-            script, _container(chip, data or cpu_image), device=device, GPUBUILD_TRACE="1", **driver
+            script, _container(chip, data or image), device=device, GPUBUILD_TRACE="1", **driver
         ).ok()
         assert done.err.count("launch skipped: ") == 2
         assert not done.called("cuLaunch", "hipModuleLaunch")

@@ -64,12 +64,6 @@ def test_every_failure_ends_the_program_with_its_call(runtime: Runtime, call: st
     assert "  device: hip:0 (Fake AMD GPU 0, gfx90a)\n" in done.err
 
 
-def test_clusters(runtime: Runtime) -> None:
-    script = "mgpuLaunchClusterKernel(mgpuModuleGetFunction(load(0), b'k'), 2, 1, 1, 2, 1, 1, 1, 1, 1, 0, None, None, None)"
-    done = runtime.run(script, MODULE, device="hip", hip="gfx90a")
-    assert (done.code, "clusters of 2x1x1 workgroups, which HIP devices do not have" in done.err) == (1, True)
-
-
 def test_tensor_maps(runtime: Runtime) -> None:
     script = "mgpuTensorMapEncodeTiledMemref(1, memref(64, 0, [1], [1]), 7, 0, 0, 0, 0, (c_int64 * 1)(1))"
     done = runtime.run(script, device="hip", hip="gfx90a")

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME, Runtime
+from unit.runtime.programs import RUNTIME, Runtime, cpu_image
 
 HERE = Path(__file__).parent
 PARTS = (
@@ -85,11 +85,7 @@ gb_cpu_image gpubuild_cpu_image = {
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("streams")
-    (folder / "image.c").write_text(IMAGE)
-    flags = ["-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}"]
-    subprocess.run(["cc", *flags, "image.c", "-o", "image.so"], check=True, cwd=folder)
-    return (folder / "image.so").read_bytes()
+    return cpu_image(tmp_path_factory.mktemp("streams"), IMAGE)
 
 
 BEGIN = """

@@ -1,10 +1,25 @@
 from __future__ import annotations
 
+import json
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
+from unit.cache.samples import KEY, make_result
 
 from gpubuild.cache.record import RecordError
-from gpubuild.cache.remote.bazel_result import decode_bazel_result, encode_bazel_result
-from gpubuild.model.digest import Digest
+from gpubuild.cache.remote.bazel_result import (
+    Encoding,
+    RemoteRecord,
+    Stored,
+    decode_bazel_result,
+    decode_remote,
+    decompress,
+    encode_bazel_result,
+    encode_remote,
+)
+from gpubuild.model.digest import Digest, digest_bytes
 
 A, B = Digest("a" * 64), Digest("b" * 64)
 
@@ -62,3 +77,128 @@ def test_what_a_server_adds_is_skipped() -> None:
 def test_what_is_no_message(data: bytes) -> None:
     with pytest.raises(RecordError):
         decode_bazel_result(data)
+
+
+# ---- records ----
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RemoteRecord:
+    result, _ = make_result(tmp_path / "out")
+    stored = {
+        b.digest: Stored(digest=b.digest, size_bytes=b.size_bytes, encoding=Encoding.IDENTITY)
+        for b in result.blobs
+    }
+    stored[result.blobs[1].digest] = Stored(
+        digest=digest_bytes(b"packed"), size_bytes=6, encoding=Encoding.ZLIB
+    )
+    return RemoteRecord(result=result, stored=stored)
+
+
+def document_of(record: RemoteRecord) -> dict:
+    return json.loads(decode_bazel_result(encode_remote(KEY, record)))
+
+
+def packed(document: object) -> bytes:
+    return encode_bazel_result([], json.dumps(document).encode())
+
+
+def test_records_there_and_back(record: RemoteRecord) -> None:
+    assert decode_remote(KEY, encode_remote(KEY, record)) == record
+
+
+def test_every_truncation_and_a_flipped_bit_in_every_byte(record: RemoteRecord) -> None:
+    data = encode_remote(KEY, record)
+    end_of_text = data.index(decode_bazel_result(data)) + len(decode_bazel_result(data))
+    for length in range(len(data)):
+        if length != end_of_text:  # nothing of ours comes after that
+            with pytest.raises(RecordError):
+                decode_remote(KEY, data[:length])
+    for position in range(len(data)):
+        bad = bytearray(data)
+        bad[position] ^= 1 << position % 8
+        try:
+            found = decode_remote(KEY, bytes(bad))
+        except RecordError:
+            continue
+        # What is not under the record's checksum says where bytes are, never what they are.
+        assert found.result == record.result
+
+
+def test_a_record_of_another_key(record: RemoteRecord) -> None:
+    with pytest.raises(RecordError):
+        decode_remote(digest_bytes(b"other"), encode_remote(KEY, record))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>sign in</html>", b"null", b"[]", b"{}", b"\xff", b"[" * 100_000]
+)
+def test_what_is_no_record(body: bytes) -> None:
+    for data in (body, encode_bazel_result([], body)):
+        with pytest.raises(RecordError):
+            decode_remote(KEY, data)
+
+
+def test_servers_are_told_what_is_stored_under_which_digest(record: RemoteRecord) -> None:
+    """The compressed blob's own digest, not that of its content: they look for it in /cas/."""
+    data = encode_remote(KEY, record)
+    outputs = data[: data.index(decode_bazel_result(data))]
+    for blob in record.result.blobs:
+        assert record.stored[blob.digest].digest.encode() in outputs
+    assert record.result.blobs[1].digest.encode() not in outputs
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        {},
+        {"x": ["0" * 64, 1, "identity"]},
+        {"a" * 64: ["a" * 64, 1, "identity"]},
+    ],
+)
+def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None:
+    document = document_of(record)
+    document["stored"] = stored
+    with pytest.raises(RecordError):
+        decode_remote(KEY, packed(document))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, [], ["0" * 64, 1], ["../x", 1, "zlib"], ["0" * 64, -1, "zlib"], ["0" * 64, True, "zlib"],
+        ["0" * 64, 1 << 50, "zlib"], ["0" * 64, 1, "brotli"], ["0" * 64, 1, ["zlib"]],
+        ["0" * 64, 1, "identity"],
+    ],
+)  # fmt: skip
+def test_a_place_that_cannot_be(record: RemoteRecord, value: object) -> None:
+    document = document_of(record)
+    document["stored"][record.result.blobs[0].digest] = value
+    with pytest.raises(RecordError):
+        decode_remote(KEY, packed(document))
+
+
+def test_files_of_another_machine_are_refused(record: RemoteRecord) -> None:
+    result = replace(record.result, discovered=(("/usr/include/x.h", KEY),))
+    with pytest.raises(RecordError):
+        encode_remote(KEY, RemoteRecord(result=result, stored=record.stored))
+
+
+def test_decompression_is_bounded() -> None:
+    bomb = zlib.compress(bytes(50 << 20))
+    sizes = [len(chunk) for chunk in decompress([bomb], limit_bytes=1000)]
+    assert sum(sizes) <= 1000 + (1 << 18)
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 18, (1 << 18) + 1, 3_000_000])
+def test_decompression(size: int) -> None:
+    data = bytes(i * i % 251 for i in range(size))
+    packed = zlib.compress(data)
+    pieces = [packed[at : at + 1000] for at in range(0, len(packed), 1000)]
+    assert b"".join(decompress(pieces, size)) == data
+
+
+def test_a_damaged_stream() -> None:
+    with pytest.raises(RecordError):
+        list(decompress([b"no zlib"], 100))

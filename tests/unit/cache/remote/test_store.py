@@ -199,28 +199,6 @@ def test_a_blob_that_is_not_what_it_was(
     reader.close()
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>proxy</html>", b"{}", b"\0" * 100])
-def test_a_record_that_is_none(url: str, content: Path, tmp_path: Path, body: bytes) -> None:
-    result, files = fill(url, tmp_path)
-    (content / "ac" / KEY).write_bytes(body)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(KEY) is None
-    assert len(store.warnings) == 1 and "damaged" in store.warnings[0]
-    store.publish(KEY, result, files)
-    store.close()
-    reader = open_tiered(tmp_path / "third", url)
-    assert reader.lookup(KEY) == result
-    reader.close()
-
-
-def test_a_record_of_another_step(url: str, content: Path, tmp_path: Path) -> None:
-    fill(url, tmp_path)
-    (content / "ac" / KEY).rename(content / "ac" / OTHER_KEY)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(OTHER_KEY) is None
-    store.close()
-
-
 def test_a_local_cache_that_cannot_be_written(url: str, tmp_path: Path) -> None:
     """Results then come straight from afar, every time."""
     result, _ = fill(url, tmp_path)
@@ -347,26 +325,3 @@ def test_credentials(tmp_path: Path) -> None:
             assert (reader.warnings == ()) == works
             assert works or "401" in reader.warnings[0]
             assert "s3cret" not in str(reader.warnings)
-
-
-def test_a_server_that_refuses_to_store_is_only_read(url: str, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    with nginx(tmp_path / "server", LOCATION.replace("dav_methods PUT", "dav_methods off")) as read_only:
-        store = open_tiered(tmp_path / "cache", read_only)
-        for n in range(5):
-            store.publish(digest_bytes(bytes([n])), result, files)
-        store.close()
-        assert len(store.warnings) == 1 and "written to" in store.warnings[0] and "405" in store.warnings[0]
-
-
-def test_a_body_larger_than_the_server_takes(url: str, tmp_path: Path) -> None:
-    with nginx(tmp_path / "server", LOCATION.replace("1g;", "100k;")) as small:
-        store = open_tiered(tmp_path / "cache", small)
-        store.publish(KEY, *make_result(tmp_path / "out", {"object": noise(3_000_000)}))
-        store.publish(OTHER_KEY, *make_result(tmp_path / "out2"))
-        store.close()
-        assert len(store.warnings) == 1 and "413" in store.warnings[0]
-        reader = open_tiered(tmp_path / "reader", small)
-        assert reader.lookup(KEY) is None
-        assert reader.lookup(OTHER_KEY) is not None
-        reader.close()

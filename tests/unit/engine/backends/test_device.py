@@ -1,15 +1,34 @@
 """NVIDIA and AMD compile steps: objects are what they claim, options are honoured, errors are clear."""
 
+from __future__ import annotations
+
 import io
+import json
 import re
 import struct
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.engine.device_steps import compile_module, in_child, kernel, outline_source
+from gpubuild.engine.backends.amd.assembly import parse_assembly
+from unit.engine.device_steps import (
+    OUTPUTS,
+    compile_module,
+    compile_params,
+    in_child,
+    kernel,
+    outline_source,
+    tools,
+)
+from unit.engine.steps import Ran, run_step
+from unit.projects import TARGETS
 
+from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
+from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 from gpubuild.engine.ir import llvm
-from gpubuild.errors import Location, StepError, ToolNotFoundError, UsageError
+from gpubuild.errors import Location, StepError, ToolNotFoundError
+from gpubuild.model.step import CompileParams, StepKind
 
 EM_CUDA, EM_AMDGPU = 190, 224
 STORE = "memref.store %x, %a[%i] : memref<?xf32>"
@@ -23,7 +42,6 @@ SQRT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 SINE = "%r = math.sin %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 BESSEL = "%r = func.call @__ocml_j0_f32(%x) : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 DECLARED = "func.func private @__ocml_j0_f32(f32) -> f32"
-DIVIDE = "%q = arith.divf %x, %x : f32\n%r = math.exp %q : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 
 
 def elf(data: bytes) -> ELFFile:
@@ -118,27 +136,6 @@ def test_square_roots_are_exact_unless_fast() -> None:
     assert re.search(r"sqrt\.approx\.ftz\.f32", fast.asm)
 
 
-def test_fast_math_on_nvidia() -> None:
-    exact, fast = (compile_module(kernel(DIVIDE), "sm_90", fast_math=f) for f in (False, True))
-    assert ".ftz" in fast.asm and "div.rn" not in fast.asm
-    assert len(fast.asm) < len(exact.asm)
-
-
-def test_fast_math_on_amd() -> None:
-    exact, fast = (compile_module(kernel(DIVIDE), "gfx90a", fast_math=f) for f in (False, True))
-    assert "v_div_fixup_f32" in exact.asm and "v_div_fixup_f32" not in fast.asm
-    assert ".amdhsa_float_denorm_mode_32 0" in fast.asm and ".amdhsa_float_denorm_mode_32 3" in exact.asm
-
-
-@pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
-def test_opt_level_zero_keeps_more_code(chip: str) -> None:
-    body = "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n" + (
-        "scf.for %q = %c0 to %i step %c1 { memref.store %x, %a[%q] : memref<?xf32> }"
-    )
-    none, full = (compile_module(kernel(body), chip, opt_level=level) for level in (0, 3))
-    assert none.llvm != full.llvm
-
-
 @pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])
 def test_debug_gives_line_tables(chip: str) -> None:
     located = outline_source(kernel(STORE), name="dir/k.mlir")["located.0.mlir"]
@@ -192,17 +189,6 @@ def test_rocm_functions_that_are_not_ours_say_what_to_install() -> None:
     assert "rocm-device-libs" in caught.value.hint and "ROCM_PATH" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "op", ["exp", "exp2", "log", "log2", "log10", "sqrt", "rsqrt", "floor", "ceil", "roundeven"]
-)
-@pytest.mark.parametrize("kind", ["f32", "f16"])
-def test_simple_amd_math_needs_no_rocm(op: str, kind: str) -> None:
-    body = f"%h = arith.truncf %x : f32 to f16\n%r = math.{op} %h : f16\n%v = arith.extf %r : f16 to f32\n"
-    if kind == "f32":
-        body = f"%v = math.{op} %x : f32\n"
-    assert compile_module(kernel(body + "memref.store %v, %a[%i] : memref<?xf32>"), "gfx90a").object
-
-
 def test_missing_tools_are_named() -> None:
     with pytest.raises(ToolNotFoundError, match="ptxas"):
         compile_module(kernel(STORE), "sm_60", without=("ptxas",))
@@ -210,13 +196,6 @@ def test_missing_tools_are_named() -> None:
         compile_module(kernel(SINE), "sm_60", without=("libdevice",))
     with pytest.raises(ToolNotFoundError, match=r"ld\.lld"):
         compile_module(kernel(STORE), "gfx90a", without=("ld.lld",))
-
-
-def test_wrong_names_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="unknown NVIDIA chip"):
-        compile_module(kernel(STORE), "sm_61a")
-    with pytest.raises(UsageError, match="unknown feature"):
-        compile_module(kernel(STORE), "gfx90a", features="+fast")
 
 
 def test_failures_point_into_the_users_file() -> None:
@@ -276,14 +255,6 @@ def test_too_much_workgroup_memory_is_explained() -> None:
     assert "too much shared data" in caught.value.output
     assert "ptxas info" not in caught.value.output and "bytes stack frame" not in caught.value.output
     assert "48 KiB" in caught.value.hint
-
-
-def test_ptxas_output_is_shown() -> None:
-    body = 'llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()'
-    with pytest.raises(StepError) as caught:
-        compile_module(kernel(body), "sm_60")
-    assert caught.value.stage == "ptxas"
-    assert "nonsense" in caught.value.output
 
 
 OCML = """
@@ -377,3 +348,148 @@ def test_helpers_do_not_stay_beside_the_kernels(chip: str) -> None:
     helper = "func.func @twice(%x: f32) -> f32 { %r = arith.addf %x, %x : f32\nreturn %r : f32 }"
     call = "%v = func.call @twice(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>"
     assert "twice" not in compile_module(kernel(call, extra=helper), chip).asm
+
+
+# ---- what is reported of kernels ----
+
+
+PTXAS = """\
+ptxas info    : 0 bytes gmem, 8 bytes cmem[4]
+ptxas info    : Compiling entry function 'second' for 'sm_60'
+ptxas info    : Function properties for second
+    16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 2048 bytes smem, 376 bytes cmem[0]
+ptxas info    : Function properties for helper
+    0 bytes stack frame, 99 bytes spill stores, 99 bytes spill loads
+ptxas info    : Compiling entry function 'first' for 'sm_60'
+ptxas info    : Function properties for first
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, 376 bytes cmem[0]
+"""
+
+AMD = """\
+\t.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .agpr_count:     0
+    .args:
+      - .name:           not_a_kernel
+        .offset:         0
+    .group_segment_fixed_size: 128
+    .name:           f
+    .vgpr_count:     11
+    .vgpr_spill_count: 3
+  - .group_segment_fixed_size: 0
+    .name:           'g h'
+    .vgpr_count:     2
+    .vgpr_spill_count: 0
+amdhsa.target:   amdgcn-amd-amdhsa--gfx90a
+...
+\t.end_amdgpu_metadata
+"""
+
+
+def test_ptxas_output_in_the_order_asked_for() -> None:
+    assert parse_ptxas(PTXAS, ["first", "second", "absent"]) == [
+        KernelInfo(name="first", registers=8, shared_bytes=0, spill_bytes=0),
+        KernelInfo(name="second", registers=255, shared_bytes=2048, spill_bytes=12),
+        KernelInfo(name="absent"),
+    ]
+
+
+def test_amd_metadata() -> None:
+    assert parse_assembly(AMD, ["f", "g h", "absent"]) == [
+        KernelInfo(name="f", registers=11, shared_bytes=128, spill_bytes=12),
+        KernelInfo(name="g h", registers=2, shared_bytes=0, spill_bytes=0),
+        KernelInfo(name="absent"),
+    ]
+
+
+def test_json_names_what_is_unknown_null() -> None:
+    document = json.loads(info_json([KernelInfo(name="f", registers=1)]))
+    assert document == {
+        "schema": 1,
+        "kernels": [
+            {
+                "name": "f",
+                "parameters": None,
+                "registers": 1,
+                "shared_bytes": None,
+                "spill_bytes": None,
+                "tier": None,
+                "tier_reason": None,
+            }
+        ],
+    }
+
+
+# ---- relocatable code ----
+
+
+# Each module has its own @state, and may have a @helper of its own.
+MODULE = """gpu.module @k {
+  memref.global @state : memref<4xf32> = dense<1.0>
+  func.func @helper(%x: f32) -> f32 attributes {passthrough = ["noinline"]} {
+    %y = arith.mulf %x, %x : f32
+    return %y : f32
+  }
+  gpu.func @f(%a: memref<?xf32>) kernel {
+    %i = gpu.global_id x
+    %c4 = arith.constant 4 : index
+    %s = memref.get_global @state : memref<4xf32>
+    %j = arith.remui %i, %c4 : index
+    %x = memref.load %s[%j] : memref<4xf32>
+    memref.store %x, %s[%i] : memref<4xf32>
+    %y = func.call @helper(%x) : (f32) -> f32
+    memref.store %y, %a[%i] : memref<?xf32>
+    gpu.return
+  }
+}"""
+CPU = CompileParams(module="k", target=replace(TARGETS["cpu"], chip="x86-64-v2"), relocatable=True)
+
+
+def compiled(tmp_path: Path, params: CompileParams) -> Ran:
+    outputs = (*OUTPUTS, *(("device",) if params.relocatable else ()))
+    inputs: dict[str, bytes | str | Path] = {"module": MODULE}
+    return in_child(run_step, tmp_path, StepKind.COMPILE, params, inputs, outputs, tools())
+
+
+def global_symbols(data: bytes) -> set[str]:
+    table = ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+    return {
+        s.name for s in table.iter_symbols()
+        if s["st_info"]["bind"] == "STB_GLOBAL" and s["st_shndx"] != "SHN_UNDEF"
+    }  # fmt: skip
+
+
+def test_a_relocatable_cubin_for_nvidia(tmp_path: Path) -> None:
+    data = compiled(tmp_path, compile_params("sm_90", relocatable=True)).outputs["device"]
+    elf = ELFFile(io.BytesIO(data))
+    assert (elf["e_type"], data[18]) == ("ET_REL", 190)
+    assert global_symbols(data) == {"f"}
+
+
+def test_bitcode_for_amd(tmp_path: Path) -> None:
+    data = compiled(tmp_path, compile_params("gfx90a", relocatable=True)).outputs["device"]
+    module = llvm.parse_bitcode(data, llvm.new_context())
+    assert module.triple == "amdgcn-amd-amdhsa"
+    functions = [f for f in module.functions if not f.is_declaration]
+    assert [f.name for f in functions if f.linkage.name == "external"] == ["f"]
+    assert [v.linkage.name for v in module.global_variables if v.name == "state"] == ["internal"]
+
+
+def test_an_object_for_the_cpu(tmp_path: Path) -> None:
+    ran = compiled(tmp_path, CPU)
+    data = ran.outputs["device"]
+    assert ELFFile(io.BytesIO(data))["e_type"] == "ET_REL"
+    assert global_symbols(data) == {"gpubuild_cpu_image.k"}
+    assert b"gpubuild.chip=x86-64-v2\0" in data
+    # The linked object is the one of the other modes.
+    assert b"gpubuild.chip=" not in ran.outputs["object"]
+
+
+@pytest.mark.parametrize("params", [compile_params("gfx90a"), compile_params("sm_90")], ids=["amd", "nvidia"])
+def test_other_modes_keep_globals_for_the_host(tmp_path: Path, params: CompileParams) -> None:
+    text = compiled(tmp_path, params).text("llvm")
+    (line,) = re.findall(r"^@state = .*", text, re.MULTILINE)
+    assert "internal" not in line and "global" in line

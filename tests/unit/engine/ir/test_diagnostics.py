@@ -1,6 +1,9 @@
 """Messages of MLIR in the words of users."""
 
-from gpubuild.engine.ir import diagnostics
+import pytest
+
+from gpubuild.engine.ir import contexts, diagnostics
+from gpubuild.errors import StepError
 
 
 def test_a_function_that_no_conversion_knows_is_shown_with_its_whole_type() -> None:
@@ -15,4 +18,79 @@ def test_a_function_that_no_conversion_knows_is_shown_with_its_whole_type() -> N
     last = note.replace(', sym_name = "k"', "")
     assert "type (memref<8xf32>, !llvm.ptr) -> () cannot" in diagnostics._explained(
         "failed to legalize operation 'gpu.func'", [last]
+    )
+
+
+# ---- hints ----
+
+
+RIGHT = """\
+module attributes {gpu.container_module} {
+  gpu.module @kernels {
+    gpu.func @scale(%factor: f32) kernel {
+      %twice = arith.addf %factor, %factor : f32
+      gpu.return
+    }
+  }
+  func.func private @other()
+  func.func @main(%x: f32) {
+    %c1 = arith.constant 1 : index
+    gpu.launch_func @kernels::@scale blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1) args(%x : f32)
+    func.call @other() : () -> ()
+    return
+  }
+}
+"""
+MISTAKES = {
+    "dialect": ("arith.addf", "airth.addf", "did you mean arith?"),
+    "operation": ("arith.addf", "arith.addff", "did you mean arith.addf or "),
+    "kernel": ("@kernels::@scale", "@kernels::@scal", "did you mean @kernels::@scale?"),
+    "unlike kernel": ("@kernels::@scale", "@kernels::@zoom", "kernels: scale"),
+    "gpu.module": ("@kernels::@scale", "@kernel::@scale", "did you mean @kernels?"),
+    "no kernel": (") kernel", ")", "write `kernel` after the arguments of the gpu.func"),
+    "container": (" attributes {gpu.container_module}", "", "begin the module with `module attributes"),
+    "function": ("call @other", "call @othr", "did you mean @other?"),
+    "unlike function": ("call @other", "call @zoom", "define or declare it beside the caller"),
+    "value": ("addf %factor,", "addf %facto,", "did you mean %factor?"),
+    "unlike value": ("addf %factor,", "addf %y,", ""),
+    "brace": ("  }\n}\n", "  }\n", "the text ends too early: a `}` seems to be missing"),
+    "brace too many": ("  }\n}\n", "  }\n}\n}\n", "there are more `}` than `{`"),
+    "another return": ("gpu.return", "return", "a gpu.func ends with `gpu.return`"),
+    "no dialect": ("arith.addf", "addf", "write its dialect, too: `<dialect>.addf`"),
+    "no return": ("      gpu.return\n", "", "a `gpu.return` seems to be missing at the end of the gpu.func"),
+    "no return on the host": (
+        "    return\n",
+        "",
+        "a `return` seems to be missing at the end of the func.func",
+    ),
+    "argument of another type": (
+        "args(%x : f32)",
+        "args(%c1 : index)",
+        "the kernel is gpu.func @scale(%factor: f32)",
+    ),
+    "no argument": (" args(%x : f32)", "", "the kernel is gpu.func @scale(%factor: f32)"),
+    "unregistered": (
+        "arith.addf %factor, %factor : f32",
+        '"foo.addf"(%factor) : (f32) -> f32',
+        "gpubuild knows no such operation",
+    ),
+    "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "hint"), MISTAKES.values(), ids=MISTAKES)
+def test_hint(old: str, new: str, hint: str) -> None:
+    with contexts.context():
+        contexts.parse(RIGHT)
+        with pytest.raises(StepError) as caught:
+            contexts.parse(RIGHT.replace(old, new, 1), source_name="k.mlir")
+    assert caught.value.hint.startswith(hint) if hint else not caught.value.hint
+    assert "Available dialects" not in caught.value.render()
+
+
+def test_a_pipeline_is_not_quoted_as_a_file() -> None:
+    with contexts.context(), pytest.raises(StepError) as caught:
+        contexts.run_passes(contexts.parse(RIGHT), "builtin.module(nope)")
+    assert caught.value.message == (
+        "cannot parse the pass pipeline: 'nope' does not refer to a registered pass or pass pipeline"
     )

@@ -1,5 +1,9 @@
 """LLVM through llvmlite: linking of libraries, locations of errors, reproducible outputs."""
 
+from __future__ import annotations
+
+import subprocess
+import sys
 from io import BytesIO
 
 import pytest
@@ -172,3 +176,66 @@ def test_host_cpu_can_be_compiled_for() -> None:
     parsed = module(INNER)
     assert name
     assert llvm.emit_object(parsed, llvm.target_machine(X86, name, features)).startswith(b"\x7fELF")
+
+
+# ---- intrinsics ----
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("llvm.sqrt", True),
+        ("llvm.sqrt.f32", True),
+        ("llvm.nvvm.shfl.sync.bfly.i32", True),
+        ("llvm.amdgcn.rcp.f32", True),
+        ("llvm.no.such", False),
+        ("llvm.nvvm.no.such", False),
+        ("llvm.", False),
+        ("llvm", False),  # LLVM ends the process when it is asked about it
+    ],
+)
+def test_what_llvm_knows(name: str, known: bool) -> None:
+    assert llvm.is_known(name) is known
+
+
+def verify(name: str) -> None:
+    text = f"declare void @{name}()\ndefine void @f() {{\n  call void @{name}()\n  ret void\n}}\n"
+    llvm.verify(llvm.parse_assembly(text, llvm.new_context()))
+
+
+def test_a_call_of_an_unknown_intrinsic_is_no_valid_ir() -> None:
+    with pytest.raises(StepError, match="LLVM has no intrinsic 'llvm.no.such'"):
+        verify("llvm.no.such")
+
+
+def test_names_of_earlier_releases_are_taken() -> None:
+    """LLVM 22 has renamed it, and does so to what it reads."""
+    assert not llvm.is_known("llvm.nvvm.barrier0")
+    verify("llvm.nvvm.barrier0")
+
+
+# ---- lifetime ----
+
+
+SCRIPT = """
+import gc
+from gpubuild.engine.ir import llvm
+
+def cycle():
+    context = llvm.new_context()
+    library = llvm.parse_assembly("define void @b() { ret void }", context)
+    module = llvm.parse_assembly("declare void @b() define void @a() { call void @b() ret void }", context)
+    module.link_in(library)
+    copy = llvm.parse_bitcode(module.as_bitcode(), context)
+    kept = [context, module, library, copy]
+    kept.append(kept)
+
+gc.disable()
+for _ in range(50):
+    cycle()
+gc.collect()
+"""
+
+
+def test_collecting_a_module_after_its_context_does_not_end_the_process() -> None:
+    assert subprocess.run([sys.executable, "-c", SCRIPT], check=False).returncode == 0

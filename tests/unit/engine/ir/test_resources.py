@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.engine.device_steps import compile_params, in_child, tools
+from unit.engine.device_steps import in_child, tools
 from unit.engine.steps import Ran, run_step
 from unit.projects import TARGETS
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.resources import file_name
+from gpubuild.engine.ir.resources import Digits, file_name, separate
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Offload
@@ -302,12 +303,6 @@ def kernel_step(source: str, params: CompileParams, folder: Path) -> Ran:
 CPU = CompileParams(module="k", target=TARGETS["cpu"])
 
 
-def test_cpu_images_have_the_data(tmp_path: Path) -> None:
-    ran = kernel_step(PROGRAM + section(w=LARGE, c=OTHER), CPU, tmp_path)
-    assert OTHER in ran.outputs["object"]
-    assert f"constant [{N} x float] [" not in ran.text("llvm")
-
-
 def test_code_for_another_linker_has_the_data(tmp_path: Path) -> None:
     outputs = outlined(PROGRAM + section(w=LARGE, c=OTHER))
     inputs = {"module": outputs["module.0.mlir"], "resource.0": OTHER}
@@ -325,12 +320,6 @@ def test_code_for_another_linker_has_the_data(tmp_path: Path) -> None:
     assert OTHER in ran.outputs["object"]
 
 
-@pytest.mark.parametrize("chip", ["sm_90", "gfx90a"])
-def test_gpu_images_have_the_data(tmp_path: Path, chip: str) -> None:
-    ran = kernel_step(PROGRAM + section(w=LARGE, c=OTHER), compile_params(chip), tmp_path)
-    assert OTHER in ran.outputs["object"]
-
-
 def test_a_vector_of_a_resource(tmp_path: Path) -> None:
     source = f"""gpu.module @k {{
       gpu.func @f(%out: memref<{N}xf32>) kernel {{
@@ -343,3 +332,71 @@ def test_a_vector_of_a_resource(tmp_path: Path) -> None:
     """
     ran = kernel_step(source + section(c=OTHER), CPU, tmp_path)
     assert "constant [" in ran.text("llvm") or "<float" in ran.text("llvm")
+
+
+# ---- the text of a section ----
+
+
+SECTION_PROGRAM = rb"""memref.global @w : memref<4xi8> = dense_resource<w> // {-# "
+func.func @f() attributes {a.b = "{-# dialect_resources: { builtin: { w: \"0x04000000FF\" } } #-}"} { return }
+"""
+
+
+def data(digits: Digits) -> bytes:
+    stream = io.BytesIO()
+    assert digits.copy_to(stream) == digest_bytes(stream.getvalue())
+    return stream.getvalue()
+
+
+def test_data_are_taken_out_of_the_section_only() -> None:
+    section = rb"""{-#
+      dialect_resources: { // of two dialects
+        builtin: { w: "0x0400000001020aFF", none: "0x04000000", "a\22 b\\": "0x0100000042" },
+        other: { w: "0x0400000011" }
+      },
+      external_resources: { mlir_reproducer: { pipeline: "x\"", disable_threading: true } }
+    #-}"""
+    text, found = separate(SECTION_PROGRAM + section + b"func.func @g() { return }")
+    assert {name: data(digits) for name, digits in found.items()} == {
+        "w": bytes.fromhex("01020aff"),
+        'a" b\\': b"\x42",
+    }
+    bare = section.replace(b"01020aFF", b"").replace(b'"0x0100000042"', b'"0x01000000"')
+    assert text == SECTION_PROGRAM + bare + b"func.func @g() { return }"
+
+
+def test_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpubuild.engine.ir.resources._CHUNK", 6)
+    content = bytes(range(256))
+    text = b'{-# dialect_resources: {builtin: {w: "0x04000000' + content.hex().encode() + b'"}} #-}'
+    assert data(separate(text)[1]["w"]) == content
+
+
+def test_the_last_of_two_sections_counts() -> None:
+    section = b'{-# dialect_resources: {builtin: {w: "0x04000000%b"}} #-}'
+    found = separate(section % b"01" + b"\n" + section % b"02")[1]
+    assert data(found["w"]) == b"\2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECTION_PROGRAM,
+        b"module {}",
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001" }',
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001',
+        b'{-# dialect_resources: { builtin: { w "0x0400000001" } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001" } } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001" } #-}',
+        b"{-# dialect_resources: { builtin: { w: } } #-}",
+        b'{-# dialect_resources: { { w: "0x0400000001" } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001" } } , ; #-}',
+        b'{-# dialect_resources: { builtin: { "\\ff": "0x0400000001" } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "0x040000001" } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "04000000FFFF" } } #-}',
+        b'{-# dialect_resources: { other: { w: "0x04000000FFFF" } } #-}',
+        b'// {-# dialect_resources: { builtin: { w: "0x0400000001" } } #-}',
+    ],
+)
+def test_what_is_no_section_of_data_stays(text: bytes) -> None:
+    assert separate(text) == (text, {})

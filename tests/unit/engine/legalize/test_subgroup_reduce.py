@@ -21,23 +21,6 @@ def reduced(kind: str, op: str, options: str = "", chip: str = "sm_60", *, full:
 
 
 @pytest.mark.parametrize(
-    ("kind", "op", "combined", "carried"),
-    [
-        ("i32", "xor", "arith.xori", "i32"),
-        ("i64", "minui", "arith.minui", "i32"),
-        ("f64", "mul", "arith.mulf", "i32"),
-        ("f16", "maxnumf", "arith.maxnumf", "i32"),
-        ("bf16", "minimumf", "arith.minimumf", "i32"),
-        ("i8", "and", "arith.andi", "i32"),
-    ],
-)
-def test_subgroup_reduce_of_every_width(kind: str, op: str, combined: str, carried: str) -> None:
-    text = reduced(kind, op)
-    assert text.count(combined) == 5
-    assert all(line.endswith(f": {carried}") for line in text.splitlines() if "gpu.shuffle" in line)
-
-
-@pytest.mark.parametrize(
     ("kind", "op", "options", "chip", "redux"),
     [
         ("i32", "add", "uniform", "sm_80", "add"),

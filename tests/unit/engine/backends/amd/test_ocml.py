@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from accuracy import SOME, TYPES, arguments, errors, needs_wide_numbers, reference
+from accuracy import TYPES, arguments, errors, needs_wide_numbers, pairs, reference, special_pairs
 from llvmlite import binding
 from unit.engine.device_steps import compile_module, kernel, rocm_libraries
 
@@ -138,23 +138,12 @@ def test_far_arguments(name: str) -> None:
 @needs_wide_numbers
 @pytest.mark.parametrize(("name", "kind"), [key for key in BOUNDS if key[0] in PAIRS])
 def test_errors_of_pairs(name: str, kind: str) -> None:
-    rng = np.random.default_rng(5)
-    most = 120 if kind == "f32" else 1000
-    a = [rng.random(20_000) * 4, 2.0 ** (rng.random(20_000) * 2 * most - most), 1 + rng.random(8_960) / 1e2]
-    b = [rng.random(20_000) * 40 - 20, rng.random(20_000) * 4 - 2, rng.random(8_960) * 2e4 - 1e4]
-    first, second = (np.concatenate(v).astype(TYPES[kind]) for v in (a, b))
-    worst(name, kind, BOUNDS[name, kind], first, second)
+    worst(name, kind, BOUNDS[name, kind], *pairs(kind))
 
 
 @pytest.mark.parametrize(("name", "kind"), [key for key in BOUNDS if key[0] in PAIRS])
 def test_special_pairs(name: str, kind: str) -> None:
-    scalar = ctypes.c_float if kind == "f32" else ctypes.c_double
-    c = getattr(ctypes.CDLL(None), name + ("f" if kind == "f32" else ""))
-    c.restype, c.argtypes = scalar, [scalar] * 2
-    with np.errstate(all="ignore"):
-        some = np.array(SOME).astype(TYPES[kind])
-    a, b = (np.ravel(v) for v in np.meshgrid(some, some))
-    expected = np.array([c(float(x), float(y)) for x, y in zip(a, b, strict=True)], TYPES[kind])
+    a, b, expected = special_pairs(name + ("f" if kind == "f32" else ""), kind)
     result = run(name, kind, a, b)
     np.testing.assert_allclose(result, expected, rtol=4 * np.finfo(TYPES[kind]).eps)
     known = ~np.isnan(expected)

@@ -1,14 +1,21 @@
 """The whole compile step for CPUs: what it writes, that it is the same every time, what it refuses."""
 
+from __future__ import annotations
+
 import io
 import json
 import re
+import sys
+from types import FrameType
 
 import pytest
 from e2e.cpu_harness import compile_module
 from elftools.elf.elffile import ELFFile
+from unit.projects import TARGETS
 
-from gpubuild.errors import StepError, UsageError
+from gpubuild.engine.backends.cpu.compile import lower_text
+from gpubuild.errors import StepError
+from gpubuild.model.step import CompileParams
 
 VECADD = """gpu.module @k {
   gpu.func @vecadd(%a: memref<?xf32>, %b: memref<?xf32>, %c: memref<?xf32>) kernel {
@@ -92,22 +99,6 @@ def test_user_libraries(tmp_path):
     assert caught.value.stage == "libraries"
 
 
-def test_a_failure_points_into_the_users_file(tmp_path):
-    text = VECADD.replace("gpu.return", "nvvm.cp.async.wait.group 0\n gpu.return")
-    with pytest.raises(StepError) as caught:
-        compile_module(text, tmp_path)
-    assert str(caught.value.diagnostics[0].location) == "user.mlir:8:5"
-    assert caught.value.stage == "lower"
-    assert "nvvm.cp.async.wait.group" in caught.value.message
-
-
-def test_unknown_chips_and_features(tmp_path):
-    with pytest.raises(UsageError, match="x86-64-v5"):
-        compile_module(VECADD, tmp_path / "a", chip="x86-64-v5")
-    with pytest.raises(UsageError, match="avx3"):
-        compile_module(VECADD, tmp_path / "b", features="+avx3")
-
-
 @pytest.mark.parametrize("chip", ["x86-64", "x86-64-v2", "x86-64-v4", "znver3", "native"])
 def test_chips(tmp_path, chip):
     assert (compile_module(VECADD, tmp_path, chip=chip) / "object").read_bytes()[:4] == b"\x7fELF"
@@ -179,3 +170,73 @@ def test_kernels_that_stream(tmp_path):
     assert {kernel for kernel, _, _ in entries} == {"0", "1", "2"}
     assert short == {"0"}
     assert not any("memcpy" in body for _, _, body in entries)
+
+
+# ---- many kernels ----
+
+
+PARAMS = CompileParams(module="many", target=TARGETS["cpu"])
+BOUNDED = """\
+    gpu.func @kNUMBER(%a: f32, %x: memref<?xf32>, %n: index) kernel {
+      %i = gpu.global_id x
+      %inside = arith.cmpi ult, %i, %n : index
+      scf.if %inside {
+        %old = memref.load %x[%i] : memref<?xf32>
+        %new = arith.mulf %a, %old : f32
+        memref.store %new, %x[%i] : memref<?xf32>
+      }
+      gpu.return
+    }
+"""
+HELPER = """\
+    func.func @wait(%x: memref<?xf32>, %i: index) {
+      %v = memref.load %x[%i] : memref<?xf32>
+      gpu.barrier
+      memref.store %v, %x[%i] : memref<?xf32>
+      return
+    }
+"""
+WAITING = """\
+    gpu.func @kNUMBER(%x: memref<?xf32>)
+        workgroup(%w: memref<64xf32, #gpu.address_space<workgroup>>) kernel {
+      %i = gpu.thread_id x
+      %v = memref.load %x[%i] : memref<?xf32>
+      memref.store %v, %w[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+      gpu.barrier
+      %c63 = arith.constant 63 : index
+      %other = arith.subi %c63, %i : index
+      %u = memref.load %w[%other] : memref<64xf32, #gpu.address_space<workgroup>>
+      %s = math.sin %u : f32
+      memref.store %s, %x[%i] : memref<?xf32>
+      func.call @wait(%x, %i) : (memref<?xf32>, index) -> ()
+      gpu.return
+    }
+"""
+
+
+def calls_to_lower(kernel: str, count: int, others: str = "") -> int:
+    """How many calls of Python functions it takes: a measure of work that no other load disturbs."""
+    kernels = "".join(kernel.replace("NUMBER", str(100 + n)) for n in range(count))
+    text = f"module {{\n  gpu.module @many {{\n{others}{kernels}  }}\n}}\n"
+    calls = 0
+
+    def count_call(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count_call)
+    try:
+        lower_text(text, PARAMS)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize(("kernel", "others"), [(BOUNDED, ""), (WAITING, HELPER)], ids=["bounded", "waiting"])
+def test_each_kernel_of_a_large_module_costs_the_same(kernel: str, others: str) -> None:
+    calls_to_lower(kernel, 1, others)  # what is done once in a process
+    few, more, most = (calls_to_lower(kernel, count, others) for count in (20, 40, 60))
+    assert few > 20 * 1000
+    # A walk over the module for each kernel would cost the last twenty 800 calls more than those before.
+    assert abs((most - more) - (more - few)) < 200

@@ -6,10 +6,8 @@ from unit.projects import TARGETS
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
 from gpubuild.engine.backends.cpu.lower import barriers, calls
-from gpubuild.engine.backends.cpu.lower.memory import drop_address_spaces, size_in_bytes
-from gpubuild.engine.backends.cpu.passes import start
+from gpubuild.engine.backends.cpu.lower.memory import size_in_bytes
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 
@@ -39,28 +37,6 @@ def test_size_of_an_unknown_type():
         size_in_bytes('!llvm.target<"x">')
 
 
-def test_address_spaces_are_dropped_from_types_attributes_and_nothing_else():
-    text = """gpu.module @k {
-  llvm.mlir.global internal @g("ptr<3> addrspace(3)") {addr_space = 1 : i32} : !llvm.array<19 x i8>
-  llvm.func @f(%a: !llvm.ptr<3>) -> !llvm.ptr {
-    %g = llvm.mlir.addressof @g : !llvm.ptr<1>
-    %p = llvm.addrspacecast %g : !llvm.ptr<1> to !llvm.ptr
-    %x = llvm.getelementptr %a[1] : (!llvm.ptr<3>) -> !llvm.ptr<3>, !llvm.struct<(ptr<3>, i64)>
-    %y = llvm.load %x : !llvm.ptr<3> -> !llvm.ptr<3>
-    llvm.store %y, %p : !llvm.ptr<3>, !llvm.ptr
-    llvm.return %p : !llvm.ptr
-  }
-}"""
-    with contexts.context():
-        module = contexts.parse(text)
-        drop_address_spaces(module, start(params(), SourceText(text)))
-        contexts.verify(module.operation)
-        out = contexts.translate(contexts.gpu_modules(module)[0])
-    assert "addrspacecast" not in out
-    assert out.count("addrspace(") == 1  # inside the string
-    assert 'c"ptr<3> addrspace(3)"' in out
-
-
 def test_memory_intrinsics_get_the_right_name():
     out, _ = lower("""gpu.func @f(%a: memref<64xf32>)
       workgroup(%s: memref<64xf32, #gpu.address_space<workgroup>>) kernel {
@@ -73,22 +49,6 @@ def test_memory_intrinsics_get_the_right_name():
   }""")
     assert "@llvm.memcpy.p0.p0.i64" in out
     assert "addrspace" not in out
-
-
-def test_workgroup_variables_do_not_overlap():
-    _, facts = (
-        lower("""gpu.func @f(%o: memref<?xf32>) workgroup(%a: memref<3xf32, #gpu.address_space<workgroup>>,
-      %b: memref<5xf64, #gpu.address_space<workgroup>>) kernel {
-    %c0 = arith.constant 0 : index
-    %v = memref.load %a[%c0] : memref<3xf32, #gpu.address_space<workgroup>>
-    %w = memref.load %b[%c0] : memref<5xf64, #gpu.address_space<workgroup>>
-    %n = arith.truncf %w : f64 to f32
-    %s = arith.addf %v, %n : f32
-    memref.store %s, %o[%c0] : memref<?xf32>
-    gpu.return
-  }""")
-    )
-    assert facts.kernels[0].shared_bytes == 64 + 40
 
 
 def test_known_block_size_reaches_the_image():
@@ -163,17 +123,6 @@ def test_a_module_without_kernels():
         lower("func.func @f() { return }")
 
 
-def test_fast_math_keeps_infinity():
-    body = """gpu.func @f(%o: memref<?xf32>, %x: f32) kernel {
-    %c0 = arith.constant 0 : index
-    %r = arith.mulf %x, %x : f32
-    memref.store %r, %o[%c0] : memref<?xf32>
-    gpu.return
-  }"""
-    assert "fmul float" in lower(body)[0]
-    assert "fmul reassoc nsz arcp contract afn float" in lower(body, fast_math=True)[0]
-
-
 def test_names_are_escaped_in_ir_text():
     assert escaped('a"b\\c\n') == "a\\22b\\5Cc\\0A"
     assert escaped("ä") == "\\C3\\A4"
@@ -186,40 +135,6 @@ LOOP = """gpu.func @f(%o: memref<?xi32>, %n: index) kernel {{
     {}
     gpu.return
   }}"""
-
-
-def test_private_memory_in_a_loop_is_made_once():
-    text, _ = lower(
-        LOOP.format("""scf.for %i = %c0 to %n step %c1 {
-      %p = memref.alloca() : memref<4xi32>
-      %j = arith.remui %i, %c1 : index
-      memref.store %i1, %p[%j] : memref<4xi32>
-      %v = memref.load %p[%j] : memref<4xi32>
-      memref.store %v, %o[%i] : memref<?xi32>
-    }""")
-    )
-    entry = text[text.index("@f(") : text.index("br label")]
-    assert text.count("= alloca") == entry.count("= alloca") == 1
-
-
-def test_private_memory_that_a_loop_may_keep_is_left_alone():
-    text, _ = lower(
-        LOOP.format("""%e = memref.alloca() : memref<1xi32>
-    %r, %q = scf.while (%k = %c0, %old = %e) : (index, memref<1xi32>) -> (index, memref<1xi32>) {
-      %more = arith.cmpi ult, %k, %n : index
-      scf.condition(%more) %k, %old : index, memref<1xi32>
-    } do {
-    ^bb0(%k: index, %old: memref<1xi32>):
-      %new = memref.alloca() : memref<1xi32>
-      memref.store %i1, %new[%c0] : memref<1xi32>
-      %k1 = arith.addi %k, %c1 : index
-      scf.yield %k1, %new : index, memref<1xi32>
-    }
-    %v = memref.load %q[%c0] : memref<1xi32>
-    memref.store %v, %o[%c0] : memref<?xi32>""")
-    )
-    entry = text[text.index("@f(") : text.index("br label")]
-    assert text.count("= alloca") == 2 and entry.count("= alloca") == 1
 
 
 def test_printing_in_a_loop_takes_no_more_stack():

@@ -206,17 +206,10 @@ def test_indices_with_a_range_are_not_checked(body: str, fast: int, whole: int) 
         (DYNAMIC.replace("SECOND", "1020"), 2, 4),
     ],
     ids=[
-        "tiles",
-        "stencil",
-        "indirect",
-        "tree",
-        "neighbours",
-        "flat",
-        "halo",
-        "parts of dynamic memory",
+        "tiles", "stencil", "indirect", "tree", "neighbours", "flat", "halo", "parts of dynamic memory",
         "parts that overlap",
     ],
-)
+)  # fmt: skip
 def test_accesses_without_conflicts_are_not_recorded(body: str, fast: int, whole: int) -> None:
     expected = [(fast, 0), (whole, 0)] if fast < whole else [(whole, 0)]
     assert left(body, Sanitize.RACE) == expected

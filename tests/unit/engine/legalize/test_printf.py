@@ -132,6 +132,9 @@ def test_printf_of_integers_without_a_format_is_refused() -> None:
     assert "wider than 64 bits" in caught.value.diagnostics[0].message
 
 
+# ---- formats ----
+
+
 @pytest.mark.parametrize(
     ("text", "bits"),
     [

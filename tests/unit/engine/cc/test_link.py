@@ -7,6 +7,15 @@ from pathlib import Path
 import pytest
 from unit.engine.steps import Tools, run_step, system_tools
 
+from gpubuild.engine.cc.link import (
+    describe,
+    describe_duplicates,
+    duplicate_hint,
+    duplicate_symbols,
+    library_or_flag_hint,
+    undefined_hint,
+    undefined_symbols,
+)
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import LinkParams, StepKind
@@ -101,3 +110,83 @@ def test_a_linker_that_keeps_no_list(made: Path) -> None:
     params = LinkParams(libraries=("value",), flags=(f"-L{made}",))
     read = read_by_link(made, params, keeps_no_list(made))
     assert read == {f"{made}/libvalue.a": digest_file(made / "libvalue.a")}
+
+
+# ---- messages of linkers ----
+
+
+GNU = """/usr/bin/ld: object0.o: in function `run':
+(.text+0x15): undefined reference to `_mlir_ciface_frame'
+/usr/bin/ld: (.text+0x25): undefined reference to `n::area(int, char const*)'
+/usr/bin/ld: (.text+0x25): undefined reference to `_mlir_ciface_frame'
+collect2: error: ld returned 1 exit status
+"""
+LLD = """ld.lld: error: undefined symbol: _mlir_ciface_frame
+>>> referenced by object0.o
+ld.lld: error: undefined symbol: n::area(int, char const*)
+"""
+
+
+@pytest.mark.parametrize("output", [GNU, LLD])
+def test_names_are_found_once(output: str) -> None:
+    assert undefined_symbols(output) == ["_mlir_ciface_frame", "n::area(int, char const*)"]
+
+
+def test_other_failures_name_none() -> None:
+    assert undefined_symbols("ld.lld: error: unable to find library -lnone\n") == []
+
+
+def test_long_lists_are_cut() -> None:
+    assert describe([f"f{n}" for n in range(11)]).endswith("f7 and 3 more")
+    assert describe(["f"]) == "nothing defines f"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "advice"),
+    [
+        ("main", "int main(void)"),
+        ("_mlir_ciface_frame", "llvm.emit_c_interface"),
+        ("area", "sources:"),
+        ("mgpuCreateCoo", "cuSPARSE"),
+    ],
+)
+def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
+    assert advice in undefined_hint([symbol])
+
+
+@pytest.mark.parametrize(
+    ("output", "hint"),
+    [
+        ("/usr/bin/ld: cannot find -lnope: No such file or directory", "install the library nope, or"),
+        ("ld.lld: error: unable to find library -lnope", "install the library nope, or"),
+        (
+            "error: unable to find dynamic system library 'nope' using strategy",
+            "install the library nope, or",
+        ),
+        ("cc: error: unrecognized command-line option '--nope'", "correct `link: flags:`"),
+        ("clang: error: unknown argument: '--nope'", "correct `link: flags:`"),
+        ("ld: out of memory", ""),
+    ],
+)
+def test_a_library_or_a_flag_that_the_linker_does_not_know(output: str, hint: str) -> None:
+    found = library_or_flag_hint(output)
+    assert found.startswith(hint) if hint else not found
+
+
+@pytest.mark.parametrize(
+    ("output", "names", "advice"),
+    [
+        ("ld: b.o: in `main':\n(.text+0x0): multiple definition of `main'; a.o: first", ["main"], "one main"),
+        ("ld.lld: error: duplicate symbol: scale\n>>> defined at a.c\n", ["scale"], "rename"),
+    ],
+)
+def test_symbols_defined_more_than_once(output: str, names: list[str], advice: str) -> None:
+    assert duplicate_symbols(output) == names
+    assert describe_duplicates(names) == f"{names[0]} is defined more than once"
+    assert advice in duplicate_hint(names)
+
+
+def test_a_folder_of_libraries_relative_to_the_project() -> None:
+    output = "/usr/bin/ld: cannot find -lx: No such file or directory"
+    assert "list lib/libx.a under sources:" in library_or_flag_hint(output, ("-s", "-Llib"))
+    assert library_or_flag_hint(output, ("-L/opt/lib",)).startswith("install the library x")
