@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from gpubuild.cli import quick
-from gpubuild.cli.console import LOCATED, Console, colored, labelled, paint, to_terminal
+from gpubuild.cli.console import Console, colored, labelled, paint, to_terminal
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, UsageError
 
 
@@ -120,7 +119,6 @@ def told(message: str, *, color: bool = False) -> str:
 )
 def test_a_warning_says_so_once(message: str, text: str) -> None:
     assert told(message) == text + "\n"
-    assert quick._LOCATED == LOCATED
 
 
 def test_colours() -> None:

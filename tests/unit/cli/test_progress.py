@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.progress import Estimate, LiveView, PlainView, make_view, summary_line
+from gpubuild.cli.progress import LiveView, PlainView, make_view, summary_line
 from gpubuild.errors import StepError
 from gpubuild.model.events import BuildWarning, PlanGrew, StepFinished, StepStarted, Waiting
 from gpubuild.model.result import BuildReport, Status, StepReport
@@ -185,79 +185,3 @@ def test_live_view_says_how_long_it_will_take(monkeypatch: pytest.MonkeyPatch) -
         assert view._render().plain.splitlines() == ["[0/2] 5.0 s, about 18 s left  ", "    5.0 s  a"]
         view.on_event(PlanGrew(total=3, waiting=waiting("c"), workers=2))
         assert "left" not in view._render().plain, "nobody knows how long c takes"
-
-
-# ---- estimates ----
-
-
-COMPILE, LINK = StepKind.COMPILE, StepKind.LINK
-
-
-def waiting_steps(**seconds: float | None) -> dict[str, Waiting]:
-    """Steps by name; those that are called link… are of that kind."""
-    return {
-        name: Waiting(id=name, kind=LINK if name.startswith("link") else COMPILE, seconds=s)
-        for name, s in seconds.items()
-    }
-
-
-def ended(
-    name: str, status: Status = Status.RAN, seconds: float = 0.0, kind: StepKind = COMPILE
-) -> StepReport:
-    return StepReport(
-        id=name, kind=kind, program="", module="", target="", status=status, cost_seconds=seconds
-    )
-
-
-def test_nothing_is_claimed_before_the_plan_is_whole() -> None:
-    assert Estimate().left(0.0) is None
-
-
-def test_work_is_shared_among_workers() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=4.0, b=6.0, c=2.0), 3)
-    assert estimate.left(0.0) == 4.0
-
-
-def test_no_step_ends_before_the_longest_that_runs() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=9.0, b=1.0), 4)
-    estimate.start("a", 10.0)
-    assert estimate.left(12.0) == 7.0
-    estimate.start("b", 12.0)
-    assert estimate.left(30.0) == 0.0, "late, and no reason to claim less than nothing"
-
-
-def test_what_ended_is_not_left() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=4.0, b=6.0), 1)
-    estimate.start("a", 0.0)
-    estimate.finish(ended("a", seconds=5.0))
-    assert estimate.left(5.0) == 6.0
-
-
-def test_a_step_that_never_ran_is_judged_by_its_kind() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=None, b=None, c=None), 1)
-    assert estimate.left(0.0) is None
-    estimate.finish(ended("a", seconds=3.0))
-    assert estimate.left(0.0) == 6.0
-
-
-def test_a_kind_that_never_ran_is_judged_by_the_others_when_there_are_some() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=1.0, b=1.0, c=1.0, link=None), 1)
-    estimate.finish(ended("a", seconds=1.0))
-    assert estimate.left(0.0) is None
-    estimate.finish(ended("b", seconds=2.0))
-    estimate.finish(ended("c", seconds=3.0))
-    assert estimate.left(0.0) == 2.0
-
-
-def test_steps_that_the_cache_will_likely_have_count_less() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting_steps(a=8.0, b=8.0, c=8.0, d=8.0, e=8.0, link=3.0), 1)
-    estimate.finish(ended("a", seconds=8.0))
-    for name in ("b", "c", "d"):
-        estimate.finish(ended(name, Status.HIT_LOCAL, seconds=8.0))
-    assert estimate.left(0.0) == 2.0 + 3.0

@@ -12,13 +12,12 @@ import pytest
 
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
-from gpubuild.targets.registry import kinds
 from gpubuild.toolchain import compiler as compiler_module
 from gpubuild.toolchain import distribution
 from gpubuild.toolchain import find as find_module
 from gpubuild.toolchain import fingerprint as own
 from gpubuild.toolchain.compiler import UnusableCompilerError, _still_holds, examine, find_system_compiler
-from gpubuild.toolchain.find import NAMES, Toolchain, misnamed
+from gpubuild.toolchain.find import NAMES, Toolchain
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.run import run_tool
 
@@ -376,40 +375,3 @@ def test_zig_cache_falls_back_when_home_is_not_writable(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     fake = executable(tmp_path / "zig", "#!/bin/sh\necho $ZIG_GLOBAL_CACHE_DIR\n")
     assert run_tool((fake,), cwd=tmp_path).stdout.decode().strip() == f"/tmp/gpubuild-{os.getuid()}/zig"
-
-
-# ---- variables that name nothing ----
-
-
-ALL = frozenset(kinds())
-
-
-@pytest.mark.parametrize(
-    ("variable", "kind", "said"),
-    [
-        ("GPUBUILD_CC", None, "names {}, which is not an executable file"),
-        ("GPUBUILD_CXX", None, "names {}, which is not an executable file"),
-        ("GPUBUILD_PTXAS", None, "names {}, which is not an executable file"),
-        ("GPUBUILD_LLD", None, "names {}, which is not an executable file"),
-        ("GPUBUILD_CLANG_LINKER_WRAPPER", None, "names {}, which is not an executable file"),
-        ("GPUBUILD_LIBDEVICE", None, "names {}, which is not a file"),
-        ("ROCM_PATH", "rocdl", "names {}, which is not a folder"),
-        ("CUDA_PATH", "nvvm", "names {}, which is not a folder"),
-    ],
-)
-def test_each_variable(tmp_path: Path, variable: str, kind: str | None, said: str) -> None:
-    named = tmp_path / "none" if kind else tmp_path
-    settings = Settings.from_environ({variable: str(named)})
-    told = f"{variable} {said.format(named)}: correct or unset it"
-    assert settings.names_tools
-    assert misnamed(settings, ALL) == (told,)
-    assert misnamed(settings, ALL - {kind}) == (() if kind else (told,))
-
-
-def test_what_is_there_is_not_told(tmp_path: Path) -> None:
-    program = tmp_path / "program"
-    program.touch(0o755)
-    names = ("GPUBUILD_CC", "GPUBUILD_PTXAS", "GPUBUILD_LIBDEVICE")
-    named = {"ROCM_PATH": str(tmp_path), "CUDA_PATH": str(tmp_path), **dict.fromkeys(names, str(program))}
-    assert misnamed(Settings.from_environ(named), ALL) == ()
-    assert not Settings.from_environ({"PATH": "/bin"}).names_tools

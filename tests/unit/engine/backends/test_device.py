@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from gpubuild.engine.backends.amd.assembly import parse_assembly
 from unit.engine.device_steps import (
     OUTPUTS,
     compile_module,
@@ -24,6 +23,7 @@ from unit.engine.device_steps import (
 from unit.engine.steps import Ran, run_step
 from unit.projects import TARGETS
 
+from gpubuild.engine.backends.amd.compile import parse_assembly
 from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia.compile import parse_ptxas
 from gpubuild.engine.ir import llvm

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 from unit.engine.steps import Tools, run_step, system_tools
 
-from gpubuild.engine.cc.link import (
-    describe,
-    describe_duplicates,
-    duplicate_hint,
-    duplicate_symbols,
-    library_or_flag_hint,
-    undefined_hint,
-    undefined_symbols,
-)
+from gpubuild.engine.cc.link import link_error, undefined_hint
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import LinkParams, StepKind
@@ -129,16 +121,13 @@ ld.lld: error: undefined symbol: n::area(int, char const*)
 
 @pytest.mark.parametrize("output", [GNU, LLD])
 def test_names_are_found_once(output: str) -> None:
-    assert undefined_symbols(output) == ["_mlir_ciface_frame", "n::area(int, char const*)"]
-
-
-def test_other_failures_name_none() -> None:
-    assert undefined_symbols("ld.lld: error: unable to find library -lnone\n") == []
+    message = link_error(output, "").message
+    assert message == "cannot link: nothing defines _mlir_ciface_frame, n::area(int, char const*)"
 
 
 def test_long_lists_are_cut() -> None:
-    assert describe([f"f{n}" for n in range(11)]).endswith("f7 and 3 more")
-    assert describe(["f"]) == "nothing defines f"
+    output = "".join(f"ld.lld: error: undefined symbol: f{n}\n" for n in range(10, 21))
+    assert link_error(output, "").message.endswith("f17 and 3 more")
 
 
 @pytest.mark.parametrize(
@@ -169,24 +158,25 @@ def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
     ],
 )
 def test_a_library_or_a_flag_that_the_linker_does_not_know(output: str, hint: str) -> None:
-    found = library_or_flag_hint(output)
-    assert found.startswith(hint) if hint else not found
+    error = link_error(output, output)
+    assert error.message == "cannot link"
+    assert error.hint.startswith(hint) if hint else not error.hint
 
 
 @pytest.mark.parametrize(
-    ("output", "names", "advice"),
+    ("output", "name", "advice"),
     [
-        ("ld: b.o: in `main':\n(.text+0x0): multiple definition of `main'; a.o: first", ["main"], "one main"),
-        ("ld.lld: error: duplicate symbol: scale\n>>> defined at a.c\n", ["scale"], "rename"),
+        ("ld: b.o: in `main':\n(.text+0x0): multiple definition of `main'; a.o: first", "main", "one main"),
+        ("ld.lld: error: duplicate symbol: scale\n>>> defined at a.c\n", "scale", "rename"),
     ],
 )
-def test_symbols_defined_more_than_once(output: str, names: list[str], advice: str) -> None:
-    assert duplicate_symbols(output) == names
-    assert describe_duplicates(names) == f"{names[0]} is defined more than once"
-    assert advice in duplicate_hint(names)
+def test_symbols_defined_more_than_once(output: str, name: str, advice: str) -> None:
+    error = link_error(output, "")
+    assert error.message == f"cannot link: {name} is defined more than once"
+    assert advice in error.hint
 
 
 def test_a_folder_of_libraries_relative_to_the_project() -> None:
     output = "/usr/bin/ld: cannot find -lx: No such file or directory"
-    assert "list lib/libx.a under sources:" in library_or_flag_hint(output, ("-s", "-Llib"))
-    assert library_or_flag_hint(output, ("-L/opt/lib",)).startswith("install the library x")
+    assert "list lib/libx.a under sources:" in link_error(output, "", ("-s", "-Llib")).hint
+    assert link_error(output, "", ("-L/opt/lib",)).hint.startswith("install the library x")

@@ -56,7 +56,7 @@ MISTAKES = {
     "brace": ("  }\n}\n", "  }\n", "the text ends too early: a `}` seems to be missing"),
     "brace too many": ("  }\n}\n", "  }\n}\n}\n", "there are more `}` than `{`"),
     "another return": ("gpu.return", "return", "a gpu.func ends with `gpu.return`"),
-    "no dialect": ("arith.addf", "addf", "write its dialect, too: `<dialect>.addf`"),
+    "no dialect": ("arith.addf", "plus", "write its dialect, too: `<dialect>.plus`"),
     "no return": ("      gpu.return\n", "", "a `gpu.return` seems to be missing at the end of the gpu.func"),
     "no return on the host": (
         "    return\n",
@@ -72,7 +72,7 @@ MISTAKES = {
     "unregistered": (
         "arith.addf %factor, %factor : f32",
         '"foo.addf"(%factor) : (f32) -> f32',
-        "gpubuild knows no such operation",
+        "gpubuild does not have this operation",
     ),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }

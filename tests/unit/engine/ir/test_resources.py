@@ -350,11 +350,9 @@ def data(digits: Digits) -> bytes:
 
 def test_data_are_taken_out_of_the_section_only() -> None:
     section = rb"""{-#
-      dialect_resources: { // of two dialects
-        builtin: { w: "0x0400000001020aFF", none: "0x04000000", "a\22 b\\": "0x0100000042" },
-        other: { w: "0x0400000011" }
-      },
-      external_resources: { mlir_reproducer: { pipeline: "x\"", disable_threading: true } }
+      dialect_resources: {
+        builtin: { w: "0x0400000001020aFF", none: "0x04000000", "a\22 b\\": "0x0100000042" }
+      }
     #-}"""
     text, found = separate(SECTION_PROGRAM + section + b"func.func @g() { return }")
     assert {name: data(digits) for name, digits in found.items()} == {
@@ -395,6 +393,7 @@ def test_the_last_of_two_sections_counts() -> None:
         b'{-# dialect_resources: { builtin: { w: "0x040000001" } } #-}',
         b'{-# dialect_resources: { builtin: { w: "04000000FFFF" } } #-}',
         b'{-# dialect_resources: { other: { w: "0x04000000FFFF" } } #-}',
+        b'{-# dialect_resources: { builtin: { w: "0x0400000001" }, other: {} } #-}',
         b'// {-# dialect_resources: { builtin: { w: "0x0400000001" } } #-}',
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-# ruff: noqa: E501  (a message)
 import pytest
 from unit.engine.device_steps import in_child, outline_source
 
@@ -126,7 +125,8 @@ def test_a_launch_says_otherwise(name: str, grid: str) -> None:
     has = grid.replace(",", " x").replace("%c", "").replace("%n", "?")
     (warning,) = warnings
     assert warning.startswith(
-        f"k.mlir:12:5: warning: @m::@k: {name} is 2 x 2 x 1, and this launch has {has}: what the kernel says is left out"
+        f"k.mlir:12:5: warning: @m::@k: {name} is 2 x 2 x 1, and this launch has {has}: "
+        "the kernel's attribute is ignored"
     )
     assert "known_grid_size" not in text
 
