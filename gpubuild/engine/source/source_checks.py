@@ -197,7 +197,7 @@ def _refuse_undecodable(text: str, source: SourceText, name: str) -> None:
             message = f'{_READ_AS_TEXT[match[1]]} "{match[2]}" is not UTF-8'
             found.append(_at(match.start(2) - 1, message, text, source, name))
     if found:
-        raise StepError(_WHAT, diagnostics=found, hint="bytes are written \\HH; `ü` can be written as it is")
+        raise StepError(_WHAT, diagnostics=found, hint="bytes are written \\HH; `ü` needs no escape")
 
 
 _TARGET = re.compile(rf"//[^\n]*|#(\w+)\.target<((?:[^<>\"]|{_STRING})*)>")

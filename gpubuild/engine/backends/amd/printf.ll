@@ -10,7 +10,7 @@ declare i32 @llvm.amdgcn.workitem.id.y()
 declare i32 @llvm.amdgcn.workitem.id.z()
 
 ; Room for one message, whose first word is %control: 4 times its size in bytes, with bit 1 set (the
-; format is told by its name), and bit 0 for stderr. Null where there is no room: the message is lost.
+; format follows from its name), and bit 0 for stderr. Null where there is no room: the message is lost.
 define linkonce_odr hidden ptr addrspace(1) @gpubuild_message(i32 %control, i64 %format) noinline norecurse nounwind {
 entry:
   %buffer = call ptr addrspace(1) @gpubuild_printf_buffer()
@@ -94,8 +94,8 @@ entry:
   call void @gpubuild_message_value(ptr addrspace(1) %values, i32 4, i64 %wty)
   call void @gpubuild_message_value(ptr addrspace(1) %values, i32 5, i64 %wtz)
   %record = load ptr addrspace(1), ptr addrspace(1) @gpubuild_assertion_record, align 8
-  %nobody = icmp eq ptr addrspace(1) %record, null
-  br i1 %nobody, label %end, label %try
+  %absent = icmp eq ptr addrspace(1) %record, null
+  br i1 %absent, label %end, label %try
 
 try:
   %exchange = cmpxchg ptr addrspace(1) %record, i32 0, i32 1 monotonic monotonic, align 8
