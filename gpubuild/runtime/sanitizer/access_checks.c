@@ -181,6 +181,9 @@ __attribute__((noinline)) static void begin_group(struct workgroup *group, const
     memset(group->epochs, 0, items * sizeof *group->epochs);
     group->segments.count = 0;
     if ((item->kernel->flags & GB_CPU_KERNEL_CHECK_RACE) != 0) {
+        if (mine->single) {
+            gb_check_drop_segments();
+        }
         uint32_t segment = segment_of(group, item, 0);
         group->epoch = 0;
         group->segment = segment;

@@ -23,7 +23,8 @@ enum {
     SLAB_BYTES = 1 << 24,
     LARGEST_CELL_BITS = 3, /* 8 bytes */
     ITEM_BITS = 10,
-    SITE_BITS = 22
+    SITE_BITS = 22,
+    FEW_SEGMENTS = 1 << 16 /* kept without checking which of them are in use */
 };
 
 /* An access: segment, site and work-item in one number; 0 for none. */
@@ -72,6 +73,7 @@ struct slab {
 struct segment {
     uint64_t block;
     uint32_t base; /* the segment itself before the first wait of a subgroup */
+    uint32_t kept; /* while unused segments are dropped: its new number, or 0 */
 };
 
 /* The access that is being checked. */
@@ -91,12 +93,13 @@ static struct {
     size_t capacity;
     uint32_t first_segment; /* of the launch */
     uint32_t next_segment;
+    size_t enough; /* segments of the launch after which unused ones are dropped */
     struct page *pages;     /* a hash table; number 0 is free */
     size_t page_capacity;   /* a power of two */
     size_t page_count;
     struct slab *slabs;
     struct page *recent_pages[RECENT_PAGES]; /* recently found, by the last bits of their number */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1};
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .first_segment = 1, .next_segment = 1, .enough = FEW_SEGMENTS};
 
 /* ---- pages ---- */
 
@@ -196,6 +199,7 @@ static void forget_all(void) {
     memset(&state, 0, sizeof state);
     pthread_mutex_init(&state.lock, NULL);
     state.first_segment = state.next_segment = 1;
+    state.enough = FEW_SEGMENTS;
 }
 
 __attribute__((constructor)) static void guard(void) {
@@ -205,6 +209,7 @@ __attribute__((constructor)) static void guard(void) {
 void gb_check_race_begin(void) {
     pthread_mutex_lock(&state.lock);
     state.first_segment = state.next_segment;
+    state.enough = FEW_SEGMENTS;
 }
 
 /* Launches are in order with each other and with the host. Cells need not be cleared: segments of earlier launches do
@@ -219,6 +224,82 @@ void gb_check_race_end(void) {
 
 static uint32_t segment_of(record e) {
     return (uint32_t)(e >> 32);
+}
+
+/* ---- unused segments ---- */
+
+static void visit_group(struct group *group, void visit(record *)) {
+    visit(&group->latest);
+    visit(&group->second);
+    visit(&group->other_block);
+}
+
+static void visit_records(void visit(record *)) {
+    for (size_t i = 0; i < state.page_capacity; i++) {
+        const struct page *page = &state.pages[i];
+        for (size_t c = 0; page->number != 0 && c < (size_t)PAGE_BYTES >> page->cell_bits; c++) {
+            struct cell *cell = &page->cells[c];
+            if (cell->write == HAS_DETAILS) {
+                struct details *details = details_of(cell);
+                visit(&details->write);
+                visit_group(&details->reads, visit);
+                visit_group(&details->atomics, visit);
+            } else {
+                visit(&cell->write);
+                visit(&cell->read);
+            }
+        }
+    }
+}
+
+/* The segment of a record, if it is of this launch. */
+static struct segment *known_segment(record e) {
+    return segment_of(e) >= state.first_segment ? &state.segments[segment_of(e) - state.first_segment] : NULL;
+}
+
+static void keep_segment(record *e) {
+    struct segment *segment = known_segment(*e);
+    if (segment != NULL) {
+        segment->kept = 1;
+        state.segments[segment->base - state.first_segment].kept = 1;
+    }
+}
+
+static void renumber_segment(record *e) {
+    const struct segment *segment = known_segment(*e);
+    if (segment != NULL) {
+        *e = (uint64_t)segment->kept << 32 | (uint32_t)*e;
+    }
+}
+
+/* While no workgroup runs, a segment matters only if a record names it. So the memory of a launch depends on the memory
+ * that its kernel accesses, not on its grid. The order of segments stays. */
+void gb_check_drop_segments(void) {
+    size_t count = state.next_segment - state.first_segment;
+    if (count < state.enough) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        state.segments[i].kept = 0;
+    }
+    visit_records(keep_segment);
+    uint32_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (state.segments[i].kept != 0) {
+            state.segments[i].kept = state.first_segment + kept++;
+        }
+    }
+    visit_records(renumber_segment);
+    for (size_t i = 0; i < count; i++) { /* all bases before the first segment moves */
+        state.segments[i].base = state.segments[state.segments[i].base - state.first_segment].kept;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (state.segments[i].kept != 0) {
+            state.segments[state.segments[i].kept - state.first_segment] = state.segments[i];
+        }
+    }
+    state.next_segment = state.first_segment + kept;
+    state.enough = 2 * (size_t)kept > FEW_SEGMENTS ? 2 * (size_t)kept : FEW_SEGMENTS;
 }
 
 uint32_t gb_check_segment(uint64_t block, uint32_t base) {

@@ -96,6 +96,9 @@ void gb_check_race_end(void);
  * to launch. `block` is the workgroup's linear id. */
 uint32_t gb_check_segment(uint64_t block, uint32_t base);
 
+/* Drop the segments that no earlier access names, if there are many. No workgroup may be running. */
+void gb_check_drop_segments(void);
+
 /* An earlier access that conflicts with the present one. */
 struct gb_check_conflict {
     uint64_t block;

@@ -20,7 +20,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
         "workitem", "grid", "permlane",
     ),
 }  # fmt: skip
-REFUSED: Mapping[str, str] = {"rocdl.exp": "LLVM has no function of one argument behind it"}
+REFUSED: Mapping[str, str] = {"rocdl.exp": "LLVM has no such function of one argument"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
