@@ -232,7 +232,7 @@ void mgpuMemset32(void *to, uint32_t value, size_t count, void *stream) {
     struct gb_device *device = gb_device_current();
     gb_trace("set %zu x 32 bits at %p to 0x%x stream %p", count, to, value, stream);
     if (has_work(count, to, to, HERE)) {
-        device->calls->memory_set_32(device, to, value, count, stream, HERE);
+        device->calls->memory_fill(device, to, &value, sizeof value, count, stream, HERE);
     }
 }
 
@@ -241,7 +241,7 @@ void mgpuMemset16(void *to, uint32_t value, size_t count, void *stream) {
     uint16_t value16 = (uint16_t)(value & 0xffffu);
     gb_trace("set %zu x 16 bits at %p to 0x%x stream %p", count, to, (unsigned)value16, stream);
     if (has_work(count, to, to, HERE)) {
-        device->calls->memory_set_16(device, to, value16, count, stream, HERE);
+        device->calls->memory_fill(device, to, &value16, sizeof value16, count, stream, HERE);
     }
 }
 

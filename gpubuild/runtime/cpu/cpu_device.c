@@ -359,16 +359,6 @@ static void cpu_memory_fill(struct gb_device *device, void *to, const void *elem
     gb_cpu_stream_submit(stream, &self->work);
 }
 
-static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
-}
-
-static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
-}
-
 static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
     (void)device, (void)address, (void)bytes, (void)where;
 }
@@ -378,28 +368,7 @@ static void cpu_host_unregister(struct gb_device *device, void *address, const s
 }
 
 static const struct gb_device_calls calls = {
-    .fit = cpu_fit,
-    .module_load = cpu_module_load,
-    .module_unload = cpu_module_unload,
-    .kernel = cpu_kernel,
-    .launch = cpu_launch,
-    .stream_create = cpu_stream_create,
-    .stream_destroy = cpu_stream_destroy,
-    .stream_synchronize = cpu_stream_synchronize,
-    .stream_wait_event = cpu_stream_wait_event,
-    .event_create = cpu_event_create,
-    .event_destroy = cpu_event_destroy,
-    .event_synchronize = cpu_event_synchronize,
-    .event_record = cpu_event_record,
-    .memory_allocate = cpu_memory_allocate,
-    .memory_free = cpu_memory_free,
-    .memory_copy = cpu_memory_copy,
-    .memory_set_32 = cpu_memory_set_32,
-    .memory_set_16 = cpu_memory_set_16,
-    .memory_fill = cpu_memory_fill,
-    .host_register = cpu_host_register,
-    .host_unregister = cpu_host_unregister,
-    .tensor_map_encode = NULL,
+    GB_COMMON_CALLS(cpu),
 };
 
 static struct gb_device *cpu_open(int ordinal, char **why) {

@@ -174,7 +174,7 @@ MISTAKES = {
     "a fill of host memory": (
         "mgpuMemset32(addressof((c_int * 4)()), 0, 4, None)",
         "CUDA_ERROR_INVALID_VALUE (1)",
-        "cuMemsetD32Async (in mgpuMemset32)",
+        "cuMemsetD8Async (in mgpuMemset32)",
     ),
 }
 
