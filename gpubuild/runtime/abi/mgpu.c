@@ -354,16 +354,6 @@ enum { MAX_RANK = 5 };
  * tf32, tf32 flushed. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
-static void encode(void *map, const struct gb_tensor_map *description, const char *call) {
-    struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = call};
-    if (device->calls->tensor_map_encode == NULL) {
-        gb_fatal(&where, "tensor maps (nvgpu.tma) exist on NVIDIA devices of sm_90 and newer only\n"
-                         "  what to do: guard the kernel by target, or run on such a device");
-    }
-    device->calls->tensor_map_encode(device, map, description, &where);
-}
-
 void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void *address, const uint64_t *dims,
                               const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
                               int32_t interleave, int32_t swizzle, int32_t l2_promotion, int32_t out_of_bounds) {
@@ -380,7 +370,12 @@ void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void 
         .l2_promotion = (uint32_t)l2_promotion,
         .out_of_bounds = (uint32_t)out_of_bounds,
     };
-    encode(map, &description, __func__);
+    struct gb_device *device = gb_device_current();
+    if (device->calls->tensor_map_encode == NULL) {
+        gb_fatal(HERE, "tensor maps (nvgpu.tma) exist on NVIDIA devices of sm_90 and newer only\n"
+                       "  what to do: guard the kernel by target, or run on such a device");
+    }
+    device->calls->tensor_map_encode(device, map, &description, HERE);
 }
 
 /* Returns the map's address in device memory. It lives as long as the process: nothing in the ABI frees it.
@@ -412,21 +407,10 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memre
             strides[i - 1] = (uint64_t)gb_strides(memref, rank)[outer] * element_bytes[type];
         }
     }
-    const struct gb_tensor_map description = {
-        .data_type = type,
-        .rank = (uint32_t)rank,
-        .address = memref->aligned + memref->offset * element_bytes[type],
-        .dims = dims,
-        .strides = strides,
-        .box = boxes,
-        .element_strides = element_strides,
-        .interleave = (uint32_t)interleave,
-        .swizzle = (uint32_t)swizzle,
-        .l2_promotion = (uint32_t)l2_promotion,
-        .out_of_bounds = (uint32_t)out_of_bounds,
-    };
     _Alignas(GB_TENSOR_MAP_ALIGNMENT) unsigned char map[GB_TENSOR_MAP_BYTES] = {0};
-    encode(map, &description, __func__);
+    mgpuTensorMapEncodeTiled(map, (int32_t)type, (uint32_t)rank, memref->aligned + memref->offset * element_bytes[type],
+                             dims, strides, boxes, element_strides, (int32_t)interleave, (int32_t)swizzle,
+                             (int32_t)l2_promotion, (int32_t)out_of_bounds);
     void *address = device->calls->memory_allocate(device, sizeof map, NULL, false, &where);
     device->calls->memory_copy(device, address, map, sizeof map, NULL, &where);
     device->calls->stream_synchronize(device, NULL, &where); /* `map` ends with this call, and any stream may use the copy */

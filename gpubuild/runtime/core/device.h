@@ -95,6 +95,20 @@ struct gb_device_calls {
     .memory_free = vendor##_memory_free, .memory_copy = vendor##_memory_copy, .memory_fill = vendor##_memory_fill,     \
     .host_register = vendor##_host_register, .host_unregister = vendor##_host_unregister
 
+/* Functions of gb_device_calls that are one call of a driver: with parameters, or for a new handle. The vendor's file
+ * defines ON_DEVICE(device, where, symbol, call), which checks the result of a call for the device. */
+#define GB_DRIVER_CALL(function, symbol, call, ...)                                                                    \
+    static void function(struct gb_device *device, __VA_ARGS__, const struct gb_where *where) {                        \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+    }
+
+#define GB_NEW_HANDLE_CALL(function, handle, symbol, call)                                                             \
+    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
+        void *handle = NULL;                                                                                           \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+        return handle;                                                                                                 \
+    }
+
 /* The smallest unit of 1, 2 or 4 bytes of which the element is a repetition; 0: there is none. */
 static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {
     for (size_t unit = 1; unit <= 4; unit *= 2) {

@@ -15,8 +15,7 @@
 enum {
     CHUNKS_PER_THREAD = 4,  /* of the remaining tasks */
     CHUNKS_AT_THE_END = 32, /* of all tasks, at least: so that a slow thread delays the end little */
-    CHUNK_UNIT = 32,        /* larger chunks are a multiple of it, so that neighbours stay together */
-    STACK_BYTES = 8 << 20   /* for private memory of work-items; some C libraries give much less */
+    CHUNK_UNIT = 32         /* larger chunks are a multiple of it, so that neighbours stay together */
 };
 
 #ifndef GB_CPU_PATIENCE_MS
@@ -280,17 +279,9 @@ static void lock_pool(void) {
 /* Start the threads; the launching one is one of them. The lock is held. */
 static void start_pool(void) {
     pool.started = true;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    for (unsigned i = 1; i < pool.slots; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, pool_thread, NULL) != 0) {
-            break; /* fewer threads are slower, not wrong */
-        }
+    for (unsigned i = 1; i < pool.slots && gb_cpu_start_thread(pool_thread); i++) {
+        /* Fewer threads are slower, not wrong. */
     }
-    pthread_attr_destroy(&attributes);
 }
 
 static void remove_job(struct gb_cpu_job *job) {

@@ -53,19 +53,6 @@ static void leave(const struct gb_device *device, int before, const struct gb_wh
         leave(device, before, where);                                                                         \
     } while (0)
 
-/* Functions of gb_device_calls that are one call of the driver: with parameters, or for a new handle. */
-#define DRIVER_CALL(function, symbol, call, ...)                                                                       \
-    static void function(struct gb_device *device, __VA_ARGS__, const struct gb_where *where) {                        \
-        ON_DEVICE(device, where, symbol, call);                                                                        \
-    }
-
-#define NEW_HANDLE_CALL(function, handle, symbol, call)                                                                \
-    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
-        void *handle = NULL;                                                                                           \
-        ON_DEVICE(device, where, symbol, call);                                                                        \
-        return handle;                                                                                                 \
-    }
-
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *image) {
@@ -145,17 +132,17 @@ static void hip_launch(struct gb_device *device, void *kernel, void *stream, con
 
 /* ---- Streams and events ---- */
 
-NEW_HANDLE_CALL(hip_stream_create, stream, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING))
-DRIVER_CALL(hip_stream_destroy, "hipStreamDestroy", hip.stream_destroy(stream), void *stream)
-DRIVER_CALL(hip_stream_synchronize, "hipStreamSynchronize", hip.stream_synchronize(stream), void *stream)
-DRIVER_CALL(hip_stream_wait_event, "hipStreamWaitEvent", hip.stream_wait(stream, event, 0), void *stream, void *event)
+GB_NEW_HANDLE_CALL(hip_stream_create, stream, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING))
+GB_DRIVER_CALL(hip_stream_destroy, "hipStreamDestroy", hip.stream_destroy(stream), void *stream)
+GB_DRIVER_CALL(hip_stream_synchronize, "hipStreamSynchronize", hip.stream_synchronize(stream), void *stream)
+GB_DRIVER_CALL(hip_stream_wait_event, "hipStreamWaitEvent", hip.stream_wait(stream, event, 0), void *stream, void *event)
 
-NEW_HANDLE_CALL(hip_event_create, event, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING))
-DRIVER_CALL(hip_event_destroy, "hipEventDestroy", hip.event_destroy(event), void *event)
-DRIVER_CALL(hip_event_synchronize, "hipEventSynchronize", hip.event_synchronize(event), void *event)
-DRIVER_CALL(hip_event_record, "hipEventRecord", hip.event_record(event, stream), void *event, void *stream)
+GB_NEW_HANDLE_CALL(hip_event_create, event, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING))
+GB_DRIVER_CALL(hip_event_destroy, "hipEventDestroy", hip.event_destroy(event), void *event)
+GB_DRIVER_CALL(hip_event_synchronize, "hipEventSynchronize", hip.event_synchronize(event), void *event)
+GB_DRIVER_CALL(hip_event_record, "hipEventRecord", hip.event_record(event, stream), void *event, void *stream)
 
-NEW_HANDLE_CALL(hip_timer_create, event, "hipEventCreateWithFlags", hip.event_create(&event, 0))
+GB_NEW_HANDLE_CALL(hip_timer_create, event, "hipEventCreateWithFlags", hip.event_create(&event, 0))
 
 static uint64_t hip_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
     float milliseconds = 0;
@@ -185,8 +172,8 @@ static void hip_memory_free(struct gb_device *device, void *address, void *strea
     ON_DEVICE(device, where, "hipFree", hip.release(address));
 }
 
-DRIVER_CALL(hip_memory_copy, "hipMemcpyAsync", hip.copy(to, from, bytes, HIP_COPY_BY_ADDRESS, stream),
-            void *to, void *from, size_t bytes, void *stream)
+GB_DRIVER_CALL(hip_memory_copy, "hipMemcpyAsync", hip.copy(to, from, bytes, HIP_COPY_BY_ADDRESS, stream),
+               void *to, void *from, size_t bytes, void *stream)
 
 /* HIP has fills with gaps for bytes only. */
 static void hip_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
@@ -210,10 +197,10 @@ static void hip_memory_fill(struct gb_device *device, void *to, const void *elem
     }
 }
 
-DRIVER_CALL(hip_host_register, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS),
-            void *address, size_t bytes)
+GB_DRIVER_CALL(hip_host_register, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS),
+               void *address, size_t bytes)
 
-DRIVER_CALL(hip_host_unregister, "hipHostUnregister", hip.host_unregister(address), void *address)
+GB_DRIVER_CALL(hip_host_unregister, "hipHostUnregister", hip.host_unregister(address), void *address)
 
 static void *hip_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
     void *found = NULL;
