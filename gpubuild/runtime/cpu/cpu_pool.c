@@ -53,12 +53,6 @@ static struct {
           .finished = PTHREAD_COND_INITIALIZER,
           .end = &pool.first};
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- thread slots; the lock is held ---- */
 
 static void leave_line(struct waiter *waiter) {
@@ -84,8 +78,8 @@ static void wait_for_slot(void) {
     *pool.end = &self;
     pool.end = &self.next;
     atomic_fetch_add(&pool.waiting, 1);
-    for (uint64_t since = now_ns(); !self.has_slot;) {
-        uint64_t now = now_ns();
+    for (uint64_t since = gb_now_ns(); !self.has_slot;) {
+        uint64_t now = gb_now_ns();
         uint64_t until = (pool.passed_ns > since ? pool.passed_ns : since) + PATIENCE_NS;
         if (now >= until && pool.first == &self) {
             leave_line(&self);
@@ -115,7 +109,7 @@ static void release_slot(void) {
         pool.used--;
         return;
     }
-    pool.passed_ns = now_ns();
+    pool.passed_ns = gb_now_ns();
     if (pool.used > pool.slots) {
         pool.used--;
         return;
@@ -153,7 +147,7 @@ static bool take_part(struct gb_cpu_job *job) {
         }
         job->run(job, first, last);
         if (atomic_load_explicit(&pool.waiting, memory_order_relaxed) > 0) {
-            uint64_t now = now_ns();
+            uint64_t now = gb_now_ns();
             start = start == 0 ? now : start;
             if (now - start >= QUANTUM_NS) {
                 return true;
@@ -202,7 +196,7 @@ static void spin(void) {
     unsigned seen = atomic_load(&pool.calls);
     pool.spinning++;
     pthread_mutex_unlock(&pool.lock);
-    for (uint64_t end = now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && now_ns() < end;) {
+    for (uint64_t end = gb_now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && gb_now_ns() < end;) {
         for (int i = 0; i < 16; i++) {
             spin_pause();
         }

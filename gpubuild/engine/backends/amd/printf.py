@@ -166,12 +166,7 @@ def _call(
             loc=op.location,
             ip=ir.InsertionPoint.at_block_begin(body),
         )
-    attributes: dict[str, ir.Attribute] = {
-        "callee": ir.FlatSymbolRefAttr.get(name),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(arguments), 0]),
-    }
-    return list(emit.op("llvm.call", arguments, results, attributes).results)
+    return list(emit.call(name, arguments, results).results)
 
 
 def _function_name(op: ir.Operation) -> str:
