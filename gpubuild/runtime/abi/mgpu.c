@@ -120,6 +120,14 @@ void mgpuLaunchClusterKernel(void *kernel, intptr_t cluster_x, intptr_t cluster_
 
 /* ---- Streams and events ---- */
 
+/* A function of the ABI that is one call for the current device, with the arguments of its trace. */
+#define DEVICE_CALL(function, parameters, call, message, ...)                                                          \
+    void function parameters {                                                                                         \
+        struct gb_device *device = gb_device_current();                                                                \
+        gb_trace(message, __VA_ARGS__);                                                                                \
+        device->calls->call;                                                                                           \
+    }
+
 void *mgpuStreamCreate(void) {
     struct gb_device *device = gb_device_current();
     void *stream = device->calls->stream_create(device, HERE);
@@ -127,23 +135,12 @@ void *mgpuStreamCreate(void) {
     return stream;
 }
 
-void mgpuStreamDestroy(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p destroyed", stream);
-    device->calls->stream_destroy(device, stream, HERE);
-}
-
-void mgpuStreamSynchronize(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("wait for stream %p", stream);
-    device->calls->stream_synchronize(device, stream, HERE);
-}
-
-void mgpuStreamWaitEvent(void *stream, void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p waits for event %p", stream, event);
-    device->calls->stream_wait_event(device, stream, event, HERE);
-}
+DEVICE_CALL(mgpuStreamDestroy, (void *stream), stream_destroy(device, stream, HERE), "stream %p destroyed", stream)
+DEVICE_CALL(mgpuStreamSynchronize, (void *stream), stream_synchronize(device, stream, HERE), "wait for stream %p", stream)
+DEVICE_CALL(mgpuStreamWaitEvent, (void *stream, void *event), stream_wait_event(device, stream, event, HERE),
+            "stream %p waits for event %p", stream, event)
+/* Release a stream for which the host does not wait; its work is still done. */
+DEVICE_CALL(gpubuildStreamRelease, (void *stream), stream_destroy(device, stream, HERE), "stream %p released", stream)
 
 void *mgpuEventCreate(void) {
     struct gb_device *device = gb_device_current();
@@ -152,30 +149,10 @@ void *mgpuEventCreate(void) {
     return event;
 }
 
-void mgpuEventDestroy(void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("event %p destroyed", event);
-    device->calls->event_destroy(device, event, HERE);
-}
-
-void mgpuEventSynchronize(void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("wait for event %p", event);
-    device->calls->event_synchronize(device, event, HERE);
-}
-
-void mgpuEventRecord(void *event, void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("event %p recorded on stream %p", event, stream);
-    device->calls->event_record(device, event, stream, HERE);
-}
-
-/* Release a stream for which the host does not wait; its work is still done. */
-void gpubuildStreamRelease(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p released", stream);
-    device->calls->stream_destroy(device, stream, HERE);
-}
+DEVICE_CALL(mgpuEventDestroy, (void *event), event_destroy(device, event, HERE), "event %p destroyed", event)
+DEVICE_CALL(mgpuEventSynchronize, (void *event), event_synchronize(device, event, HERE), "wait for event %p", event)
+DEVICE_CALL(mgpuEventRecord, (void *event, void *stream), event_record(device, event, stream, HERE),
+            "event %p recorded on stream %p", event, stream)
 
 /* Later work of `stream` starts after all work that `awaited` has now. */
 void gpubuildStreamJoin(void *stream, void *awaited) {
