@@ -123,3 +123,8 @@ def similarity(one: str, other: str) -> float:
     import difflib  # only when something is wrong
 
     return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+def escaped(data: bytes) -> str:
+    """Return the content of a string of LLVM IR or MLIR: special characters as ``\\HH``."""
+    return "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in data)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.locations import address
 from gpubuild.engine.ir.query import callee, symbol_name
@@ -83,19 +84,10 @@ def _text(op: ir.Operation, known: Names, text_digest: str) -> str:
 
 
 def _call(before: ir.Operation, symbol: str) -> None:
-    pointer = ir.Type.parse("!llvm.ptr")
-    with ir.InsertionPoint(before), before.location:
-        if symbol:
-            attributes = {"global_name": ir.FlatSymbolRefAttr.get(symbol)}
-            text = ir.Operation.create("llvm.mlir.addressof", results=[pointer], attributes=attributes)
-        else:
-            text = ir.Operation.create("llvm.mlir.zero", results=[pointer])
-        ir.Operation.create(
-            "llvm.call",
-            operands=[text.results[0]],
-            attributes={
-                "callee": ir.FlatSymbolRefAttr.get(_FUNCTION),
-                "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
-            },
-        )
+    emit, pointer = Emitter(before), ir.Type.parse("!llvm.ptr")
+    if symbol:
+        name = {"global_name": ir.FlatSymbolRefAttr.get(symbol)}
+        text = emit.value("llvm.mlir.addressof", [], pointer, name)
+    else:
+        text = emit.value("llvm.mlir.zero", [], pointer)
+    emit.call(_FUNCTION, [text])

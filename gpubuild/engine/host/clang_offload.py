@@ -23,6 +23,7 @@ from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
 from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION, Image, pack
+from gpubuild.support.text import escaped
 from gpubuild.targets.registry import of_triple
 from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind
 
@@ -84,7 +85,7 @@ def with_device_code(text: str, modules: Sequence[Carried]) -> str:
     lines, used = [], []
 
     def define(name: str, what: str) -> str:
-        quoted = f'@"{_escaped(name.encode())}"'
+        quoted = f'@"{escaped(name.encode())}"'
         lines.append(f"{quoted} = {what}")
         return quoted
 
@@ -94,7 +95,7 @@ def with_device_code(text: str, modules: Sequence[Carried]) -> str:
             f'internal constant {_bytes(module.container)}, section "{SECTION}", align 8, !exclude !{{}}',
         )
         used.append(container)
-        record = f'@"{_escaped(f"{module.module}_binary".encode())}"'
+        record = f'@"{escaped(f"{module.module}_binary".encode())}"'
         for number, kernel in enumerate(module.kernels):
             name = define(
                 f"gpubuild.kernel.{module.module}.{kernel}",
@@ -116,8 +117,4 @@ def with_device_code(text: str, modules: Sequence[Carried]) -> str:
 
 
 def _bytes(data: bytes) -> str:
-    return f'[{len(data)} x i8] c"{_escaped(data)}"'
-
-
-def _escaped(data: bytes) -> str:
-    return "".join(chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in data)
+    return f'[{len(data)} x i8] c"{escaped(data)}"'

@@ -20,6 +20,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION as OFFLOAD_SECTION
 from gpubuild.model.offload_binary import Image, pack
 from gpubuild.model.step import BundleParams
+from gpubuild.support.text import escaped
 from gpubuild.targets.registry import of_triple, vendor
 from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import Format, ImageKind, ImageKinds, OffloadKind, Vendor
@@ -141,10 +142,7 @@ def target_attr(target: Target) -> str:
 
 def quoted(text: str) -> str:
     """Return ``text`` as an MLIR string literal."""
-    body = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
-    )
-    return f'"{body}"'
+    return f'"{escaped(text.encode())}"'
 
 
 _SELECTED_INDEX = re.compile(r"#gpu\.select_object<(\d+)(?: : \w+)?>")

@@ -24,17 +24,11 @@ import llvmlite.binding as llvm
 
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.step import JitProgram
+from gpubuild.support import elf
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATABLE = 1
-_SYMBOL_TABLE = 2
-_NAME, _FLAGS, _OFFSET, _SIZE, _LINK = 0, 2, 4, 5, 6  # fields of a section header
 _THREAD_LOCAL_FLAG, _THREAD_LOCAL_TYPE = 0x400, 6
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2  # bindings
-_DATA = 1
-_RESERVED = 0xFF00  # section numbers from here on are special
 _POINTER_BYTES = 8
 _DEFAULT_PRIORITY = 65535
 _ARRAY = re.compile(r"\.(init|fini)_array(?:\.(\d+)|\..*)?")
@@ -73,25 +67,21 @@ def prepare(data: bytes, name: str, prefix: str, renamed: Mapping[str, str]) -> 
 
 
 def _prepare(data: bytes, prefix: str, renamed: Mapping[str, str]) -> JitObject:
-    header = _HEADER.unpack_from(data)
-    if data[:6] != b"\x7fELF\2\1" or header[1] != _RELOCATABLE:
+    if data[:6] != b"\x7fELF\2\1" or elf.HEADER.unpack_from(data)[1] != _RELOCATABLE:
         raise ValueError("its header differs")
-    start, count, names_at = header[6], header[12], header[13]
-    offsets = [start + number * _SECTION.size for number in range(count)]
-    sections = [list(_SECTION.unpack_from(data, offset)) for offset in offsets]
-    names = [_text(data, sections[names_at][_OFFSET] + section[_NAME]) for section in sections]
-    table = next((n for n, section in enumerate(sections) if section[1] == _SYMBOL_TABLE), None)
+    offsets, sections, names = elf.sections(data)
+    table = next((n for n, section in enumerate(sections) if section[elf.KIND] == elf.SYMBOL_TABLE), None)
     if table is None:
         raise ValueError("it has no symbols")
-    strings = sections[table][_LINK]
+    strings = sections[table][elf.LINK]
     symbols = _Symbols(data, sections[table], sections[strings], renamed)
     arrays = []
     for section, name in enumerate(names):
         if match := _ARRAY.fullmatch(name):
-            symbol, size = f"{prefix}.{section}", sections[section][_SIZE]
+            symbol, size = f"{prefix}.{section}", sections[section][elf.SIZE]
             symbols.add(symbol, section, size)
             # Without its dot: in each object with such sections, LLVM defines a symbol of the same name.
-            sections[section][_NAME] += 1
+            sections[section][elf.NAME] += 1
             arrays.append(
                 FunctionArray(
                     symbol=symbol,
@@ -101,18 +91,18 @@ def _prepare(data: bytes, prefix: str, renamed: Mapping[str, str]) -> JitObject:
                 )
             )
     # The new tables are appended, so that nothing moves.
-    result = bytearray(data) + bytes(-len(data) % _SYMBOL.size)
+    result = bytearray(data) + bytes(-len(data) % elf.SYMBOL.size)
     for section, content in ((table, symbols.table), (strings, symbols.strings)):
-        sections[section][_OFFSET], sections[section][_SIZE] = len(result), len(content)
+        sections[section][elf.OFFSET], sections[section][elf.SIZE] = len(result), len(content)
         result += content
     for offset, fields in zip(offsets, sections, strict=True):
-        _SECTION.pack_into(result, offset, *fields)
+        elf.SECTION.pack_into(result, offset, *fields)
     return JitObject(
         data=bytes(result),
         arrays=tuple(arrays),
         defined=frozenset(symbols.defined),
         undefined=frozenset(symbols.undefined),
-        has_thread_data=symbols.has_thread_data or any(s[_FLAGS] & _THREAD_LOCAL_FLAG for s in sections),
+        has_thread_data=symbols.has_thread_data or any(s[elf.FLAGS] & _THREAD_LOCAL_FLAG for s in sections),
     )
 
 
@@ -120,39 +110,37 @@ class _Symbols:
     """A symbol table and its strings, with names changed and symbols added."""
 
     def __init__(self, data: bytes, table: list[int], strings: list[int], renamed: Mapping[str, str]) -> None:
-        self.table = bytearray(data[table[_OFFSET] : table[_OFFSET] + table[_SIZE]])
-        self.strings = bytearray(data[strings[_OFFSET] : strings[_OFFSET] + strings[_SIZE]])
+        self.table = bytearray(data[table[elf.OFFSET] : table[elf.OFFSET] + table[elf.SIZE]])
+        self.strings = bytearray(data[strings[elf.OFFSET] : strings[elf.OFFSET] + strings[elf.SIZE]])
         self.defined: set[str] = set()
         self.undefined: set[str] = set()
         self.has_thread_data = False
-        if len(self.table) < table[_SIZE] or len(self.strings) < strings[_SIZE]:
+        if len(self.table) < table[elf.SIZE] or len(self.strings) < strings[elf.SIZE]:
             raise ValueError("it is cut off")
-        for at in range(0, len(self.table), _SYMBOL.size):
-            text, info, other, section, value, size = _SYMBOL.unpack_from(self.table, at)
-            name, binding = _text(self.strings, text), info >> 4
+        for at in range(0, len(self.table), elf.SYMBOL.size):
+            text, info, other, section, value, size = elf.SYMBOL.unpack_from(self.table, at)
+            name, binding = elf.text(self.strings, text), info >> 4
             self.has_thread_data = self.has_thread_data or info & 15 == _THREAD_LOCAL_TYPE
             if section:
                 self.defined |= {name} if binding != _LOCAL else set()
             elif name:
                 if name in renamed:
                     name = renamed[name]
-                    _SYMBOL.pack_into(self.table, at, self._string(name), info, other, section, value, size)
+                    elf.SYMBOL.pack_into(
+                        self.table, at, self._string(name), info, other, section, value, size
+                    )
                 self.undefined |= {name} if binding != _WEAK else set()
 
     def add(self, name: str, section: int, size: int) -> None:
         """Add a global symbol for all of a section."""
-        if section >= _RESERVED:
+        if section >= elf.RESERVED:
             raise ValueError("it has too many sections")
-        self.table += _SYMBOL.pack(self._string(name), _GLOBAL << 4 | _DATA, 0, section, 0, size)
+        self.table += elf.SYMBOL.pack(self._string(name), _GLOBAL << 4 | elf.DATA_SYMBOL, 0, section, 0, size)
 
     def _string(self, text: str) -> int:
         at = len(self.strings)
         self.strings += text.encode() + b"\0"
         return at
-
-
-def _text(data: bytes | bytearray, at: int) -> str:
-    return data[at : data.index(0, at)].decode()
 
 
 _HINT = "run it without --jit"

@@ -256,8 +256,7 @@ def wait_for_followers(module: ir.Module) -> None:
         for token in awaited:
             added += [end for end in _followers(token, before) if end not in awaited and end not in added]
         if added:
-            with ir.InsertionPoint(wait), wait.location:
-                ir.Operation.create("gpu.wait", operands=[*awaited, *added])
+            Emitter(wait).op("gpu.wait", [*awaited, *added], [])
             wait.erase()
 
 
@@ -291,8 +290,7 @@ def wait_for_copies(module: ir.Module) -> None:
                 if not isinstance(t.owner, ir.Block) and t.owner.operation.name == "gpu.memcpy"
             ]
         if awaited:
-            with ir.InsertionPoint(wait), wait.location:
-                ir.Operation.create("gpu.wait", operands=awaited)
+            Emitter(wait).op("gpu.wait", awaited, [])
 
 
 def _before_launch(wait: ir.Operation) -> bool:
@@ -337,9 +335,7 @@ def fork(module: ir.Module) -> None:
             if token not in seen:
                 seen.append(token)
                 continue
-            with ir.InsertionPoint(op), op.location:
-                wait = ir.Operation.create("gpu.wait", results=[ir.Type.parse(TOKEN_TYPE)], operands=[token])
-            op.operands[number] = wait.results[0]
+            op.operands[number] = Emitter(op).value("gpu.wait", [token], ir.Type.parse(TOKEN_TYPE))
 
 
 def _is_used_elsewhere(token: ir.Value) -> bool:
@@ -356,10 +352,9 @@ def _depend_on_join(op: ir.Operation, token: ir.Value) -> ir.Value:
     # A join creates a new stream itself. One created before would not do: upstream records the event
     # that the join waits for where that stream is created.
     others = [o for o in op.operands if o != token] if is_join(op) else []
-    with ir.InsertionPoint(op), op.location:
-        stream = ir.Operation.create("gpu.wait", results=[kind], operands=others).results[0]
-        callee = {"callee": ir.FlatSymbolRefAttr.get(JOIN)}
-        ir.Operation.create("func.call", operands=[stream, token], attributes=callee)
+    emit = Emitter(op)
+    stream = emit.value("gpu.wait", others, kind)
+    emit.op("func.call", [stream, token], [], {"callee": ir.FlatSymbolRefAttr.get(JOIN)})
     if is_join(op):
         if needs_mark(op.results[0]):
             stream = mark(op, stream)

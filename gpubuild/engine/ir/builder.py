@@ -98,12 +98,22 @@ class Emitter:
 
     def call_intrinsic(self, name: str, results: Sequence[ir.Type] = ()) -> ir.Operation:
         """Call an LLVM intrinsic without operands, such as ``llvm.nvvm.activemask``."""
-        attributes = {
-            "intrin": ir.StringAttr.get(name),
-            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0]),
-        }
-        return self.op("llvm.call_intrinsic", [], results, attributes)
+        return self._call("llvm.call_intrinsic", {"intrin": ir.StringAttr.get(name)}, [], results)
+
+    def call(self, name: str, operands: Sequence[ir.Value], results: Sequence[ir.Type] = ()) -> ir.Operation:
+        """Call a function of the LLVM dialect."""
+        return self._call("llvm.call", {"callee": ir.FlatSymbolRefAttr.get(name)}, operands, results)
+
+    def _call(
+        self,
+        name: str,
+        callee: dict[str, ir.Attribute],
+        operands: Sequence[ir.Value],
+        results: Sequence[ir.Type],
+    ) -> ir.Operation:
+        callee["op_bundle_sizes"] = ir.DenseI32ArrayAttr.get([])
+        callee["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([len(operands), 0])
+        return self.op(name, operands, results, callee)
 
     def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
         """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""

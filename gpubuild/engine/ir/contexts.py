@@ -16,7 +16,7 @@ from mlir import ir, passmanager
 from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
 
 import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
-from gpubuild.engine.ir.diagnostics import SourceText, advise, from_mlir, locate
+from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
@@ -164,10 +164,7 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
         if name not in _TRANSLATABLE_OPS and name.partition(".")[0] not in _TRANSLATABLE_DIALECTS:
             counts[name] += 1
             if counts[name] == 1 and len(found) < _MAX_LISTED_OPS:
-                location, line = locate(inner.location, lines)
-                found.append(
-                    Diagnostic(message=_leftover_message(inner), location=location, source_line=line)
-                )
+                found.append(about(inner, _leftover_message(inner), lines))
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit)

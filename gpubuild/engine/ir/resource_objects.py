@@ -15,17 +15,11 @@ from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.resources import External, StepResources
+from gpubuild.support import elf
 
-# ELF for 64 bits, little-endian.
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _SIZE = struct.Struct("<Q")  # the last field of a symbol
 _EXTENT = struct.Struct("<QQ")  # offset and size of a section
 _EXTENT_OFFSET = 24  # in a section's header
-_NAME, _KIND, _OFFSET, _BYTES = 0, 1, 4, 5  # fields of a section's header
-_SYMBOL_TABLE, _DATA_SYMBOL = 2, 1
-_RESERVED = 0xFF00  # section numbers from here on are special
 _LOCAL = ("internal", "private")
 _PAGE = 4096  # bytes; sections with data begin at multiples of it
 _EMPTY = "[1 x i8] zeroinitializer"
@@ -99,21 +93,14 @@ def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:
     if not extents:
         return data
     changed = bytearray(data)
-    header = _HEADER.unpack_from(data)
-    start, count, strings = header[6], header[12], header[13]
-    sections = [_SECTION.unpack_from(data, start + number * _SECTION.size) for number in range(count)]
-    names = [_text(data, sections[strings][_OFFSET] + section[_NAME]) for section in sections]
-    for number, name in enumerate(names):
+    offsets, sections, names = elf.sections(data)
+    for offset, name in zip(offsets, names, strict=True):
         if name in extents:
-            _EXTENT.pack_into(changed, start + number * _SECTION.size + _EXTENT_OFFSET, *extents[name])
+            _EXTENT.pack_into(changed, offset + _EXTENT_OFFSET, *extents[name])
     for table in sections:
-        if table[_KIND] == _SYMBOL_TABLE:
-            for at in range(table[_OFFSET], table[_OFFSET] + table[_BYTES], _SYMBOL.size):
-                _, info, _, number, _, _ = _SYMBOL.unpack_from(data, at)
-                if info & 15 == _DATA_SYMBOL and number < _RESERVED and names[number] in extents:
-                    _SIZE.pack_into(changed, at + _SYMBOL.size - _SIZE.size, extents[names[number]][1])
+        if table[elf.KIND] == elf.SYMBOL_TABLE:
+            for at in range(table[elf.OFFSET], table[elf.OFFSET] + table[elf.SIZE], elf.SYMBOL.size):
+                _, info, _, number, _, _ = elf.SYMBOL.unpack_from(data, at)
+                if info & 15 == elf.DATA_SYMBOL and number < elf.RESERVED and names[number] in extents:
+                    _SIZE.pack_into(changed, at + elf.SYMBOL.size - _SIZE.size, extents[names[number]][1])
     return bytes(changed)
-
-
-def _text(data: bytes, at: int) -> str:
-    return data[at : data.index(0, at)].decode()

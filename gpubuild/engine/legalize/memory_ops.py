@@ -9,6 +9,7 @@ regions on floats become forms that targets have instructions for.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from mlir import ir
 
@@ -146,33 +147,37 @@ FLOAT_ATOMICS_TO_INTEGERS = rewriting(
 _DESCRIPTOR = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
 
 
-def _take_pointers(function: ir.Operation, _: Lowering) -> None:
-    """Replace parameters of nvgpu's types, unknown to upstream's conversion of functions, by pointers."""
+def change_parameters(function: ir.Operation, change: Callable[[ir.Type], ir.Type | None], cast: str) -> None:
+    """Change parameters to the types that ``change`` returns; ``cast`` converts values to the old types."""
     body = function.regions[0].blocks
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    if not len(body) or not any(_DESCRIPTOR.match(str(t)) for t in kind.inputs):
+    changed = [change(given) for given in kind.inputs]
+    if not len(body) or all(new is None for new in changed):
         return
-    pointer = ir.Type.parse("!llvm.ptr")
     emit = Emitter(body[0].operations[0].operation)
-    inputs = []
-    for argument, given in zip(body[0].arguments, kind.inputs, strict=False):
-        if not _DESCRIPTOR.match(str(given)):
-            inputs.append(given)
-            continue
-        seen = emit.op("builtin.unrealized_conversion_cast", [argument], [given])
-        argument.replace_all_uses_except(seen.results[0], seen)
-        argument.set_type(pointer)
-        inputs.append(pointer)
+    for argument, given, new in zip(body[0].arguments, kind.inputs, changed, strict=False):
+        if new is not None:
+            seen = emit.op(cast, [argument], [given])
+            argument.replace_all_uses_except(seen.results[0], seen)
+            argument.set_type(new)
+    inputs = [new or given for given, new in zip(kind.inputs, changed, strict=True)]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+
+
+def _pointer(kind: ir.Type) -> ir.Type | None:
+    return ir.Type.parse("!llvm.ptr") if _DESCRIPTOR.match(str(kind)) else None
+
+
+def _take_pointers(function: ir.Operation, _: Lowering) -> None:
+    """Replace parameters of nvgpu's types, unknown to upstream's conversion of functions, by pointers."""
+    change_parameters(function, _pointer, "builtin.unrealized_conversion_cast")
 
 
 def _pass_pointers(op: ir.Operation, _: Lowering) -> None:
     """Replace arguments of a ``gpu.launch_func`` of these types by pointers."""
-    pointer = ir.Type.parse("!llvm.ptr")
-    emit = Emitter(op)
     for number, value in enumerate(op.operands):
-        if _DESCRIPTOR.match(str(value.type)):
-            op.operands[number] = emit.cast(value, pointer)
+        if (pointer := _pointer(value.type)) is not None:
+            op.operands[number] = Emitter(op).cast(value, pointer)
 
 
 TAKE_POINTERS = rewriting("descriptor-parameters-to-pointers", {"gpu.func": _take_pointers})

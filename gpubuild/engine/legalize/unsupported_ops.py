@@ -13,7 +13,7 @@ from typing import TypeVar
 from mlir import ir
 
 from gpubuild.engine.ir import llvm
-from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import element_type
 from gpubuild.engine.legalize import printf
@@ -127,11 +127,7 @@ def cannot_compile(
 
 def diagnostics(refused: Sequence[tuple[ir.Operation, str]], source: SourceText) -> list[Diagnostic]:
     """Return a diagnostic with a location for each operation and reason."""
-    found = []
-    for op, reason in refused:
-        location, line = locate(op.location, source)
-        found.append(Diagnostic(message=reason, location=location, source_line=line))
-    return found
+    return [about(op, reason, source) for op, reason in refused]
 
 
 def _foreign(op: ir.Operation, state: Legalization) -> str:

@@ -175,17 +175,10 @@ def _refuse_deep(text: str, source: SourceText, name: str) -> None:
     for token in _TOKEN.finditer(text):
         depth += (token[0] in _OPENING) - (token[0] in _CLOSING)
         if depth > MOST_LEVELS:
-            at = token.start()
-            line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
             message = f"nested too deeply: this is level {depth}, and {MOST_LEVELS} can be compiled"
-            problem = Diagnostic(
-                message=message,
-                location=Location(file=name, line=line, column=column),
-                source_line=source.line(name, line),
-            )
             raise StepError(
-                "cannot parse the MLIR text",
-                diagnostics=[problem],
+                _WHAT,
+                diagnostics=[_at(token.start(), message, text, source, name)],
                 hint="move inner regions into functions of their own, or use flatter types and attributes",
             )
 

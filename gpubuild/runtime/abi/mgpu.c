@@ -120,6 +120,14 @@ void mgpuLaunchClusterKernel(void *kernel, intptr_t cluster_x, intptr_t cluster_
 
 /* ---- Streams and events ---- */
 
+/* A function of the ABI that is one call for the current device, with the arguments of its trace. */
+#define DEVICE_CALL(function, parameters, call, message, ...)                                                          \
+    void function parameters {                                                                                         \
+        struct gb_device *device = gb_device_current();                                                                \
+        gb_trace(message, __VA_ARGS__);                                                                                \
+        device->calls->call;                                                                                           \
+    }
+
 void *mgpuStreamCreate(void) {
     struct gb_device *device = gb_device_current();
     void *stream = device->calls->stream_create(device, HERE);
@@ -127,23 +135,12 @@ void *mgpuStreamCreate(void) {
     return stream;
 }
 
-void mgpuStreamDestroy(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p destroyed", stream);
-    device->calls->stream_destroy(device, stream, HERE);
-}
-
-void mgpuStreamSynchronize(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("wait for stream %p", stream);
-    device->calls->stream_synchronize(device, stream, HERE);
-}
-
-void mgpuStreamWaitEvent(void *stream, void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p waits for event %p", stream, event);
-    device->calls->stream_wait_event(device, stream, event, HERE);
-}
+DEVICE_CALL(mgpuStreamDestroy, (void *stream), stream_destroy(device, stream, HERE), "stream %p destroyed", stream)
+DEVICE_CALL(mgpuStreamSynchronize, (void *stream), stream_synchronize(device, stream, HERE), "wait for stream %p", stream)
+DEVICE_CALL(mgpuStreamWaitEvent, (void *stream, void *event), stream_wait_event(device, stream, event, HERE),
+            "stream %p waits for event %p", stream, event)
+/* Release a stream for which the host does not wait; its work is still done. */
+DEVICE_CALL(gpubuildStreamRelease, (void *stream), stream_destroy(device, stream, HERE), "stream %p released", stream)
 
 void *mgpuEventCreate(void) {
     struct gb_device *device = gb_device_current();
@@ -152,30 +149,10 @@ void *mgpuEventCreate(void) {
     return event;
 }
 
-void mgpuEventDestroy(void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("event %p destroyed", event);
-    device->calls->event_destroy(device, event, HERE);
-}
-
-void mgpuEventSynchronize(void *event) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("wait for event %p", event);
-    device->calls->event_synchronize(device, event, HERE);
-}
-
-void mgpuEventRecord(void *event, void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("event %p recorded on stream %p", event, stream);
-    device->calls->event_record(device, event, stream, HERE);
-}
-
-/* Release a stream for which the host does not wait; its work is still done. */
-void gpubuildStreamRelease(void *stream) {
-    struct gb_device *device = gb_device_current();
-    gb_trace("stream %p released", stream);
-    device->calls->stream_destroy(device, stream, HERE);
-}
+DEVICE_CALL(mgpuEventDestroy, (void *event), event_destroy(device, event, HERE), "event %p destroyed", event)
+DEVICE_CALL(mgpuEventSynchronize, (void *event), event_synchronize(device, event, HERE), "wait for event %p", event)
+DEVICE_CALL(mgpuEventRecord, (void *event, void *stream), event_record(device, event, stream, HERE),
+            "event %p recorded on stream %p", event, stream)
 
 /* Later work of `stream` starts after all work that `awaited` has now. */
 void gpubuildStreamJoin(void *stream, void *awaited) {
@@ -232,7 +209,7 @@ void mgpuMemset32(void *to, uint32_t value, size_t count, void *stream) {
     struct gb_device *device = gb_device_current();
     gb_trace("set %zu x 32 bits at %p to 0x%x stream %p", count, to, value, stream);
     if (has_work(count, to, to, HERE)) {
-        device->calls->memory_set_32(device, to, value, count, stream, HERE);
+        device->calls->memory_fill(device, to, &value, sizeof value, count, stream, HERE);
     }
 }
 
@@ -241,7 +218,7 @@ void mgpuMemset16(void *to, uint32_t value, size_t count, void *stream) {
     uint16_t value16 = (uint16_t)(value & 0xffffu);
     gb_trace("set %zu x 16 bits at %p to 0x%x stream %p", count, to, (unsigned)value16, stream);
     if (has_work(count, to, to, HERE)) {
-        device->calls->memory_set_16(device, to, value16, count, stream, HERE);
+        device->calls->memory_fill(device, to, &value16, sizeof value16, count, stream, HERE);
     }
 }
 
@@ -354,16 +331,6 @@ enum { MAX_RANK = 5 };
  * tf32, tf32 flushed. */
 static const unsigned char element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
 
-static void encode(void *map, const struct gb_tensor_map *description, const char *call) {
-    struct gb_device *device = gb_device_current();
-    const struct gb_where where = {.device = device->name, .call = call};
-    if (device->calls->tensor_map_encode == NULL) {
-        gb_fatal(&where, "tensor maps (nvgpu.tma) exist on NVIDIA devices of sm_90 and newer only\n"
-                         "  what to do: guard the kernel by target, or run on such a device");
-    }
-    device->calls->tensor_map_encode(device, map, description, &where);
-}
-
 void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void *address, const uint64_t *dims,
                               const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
                               int32_t interleave, int32_t swizzle, int32_t l2_promotion, int32_t out_of_bounds) {
@@ -380,7 +347,12 @@ void mgpuTensorMapEncodeTiled(void *map, int32_t data_type, uint32_t rank, void 
         .l2_promotion = (uint32_t)l2_promotion,
         .out_of_bounds = (uint32_t)out_of_bounds,
     };
-    encode(map, &description, __func__);
+    struct gb_device *device = gb_device_current();
+    if (device->calls->tensor_map_encode == NULL) {
+        gb_fatal(HERE, "tensor maps (nvgpu.tma) exist on NVIDIA devices of sm_90 and newer only\n"
+                       "  what to do: guard the kernel by target, or run on such a device");
+    }
+    device->calls->tensor_map_encode(device, map, &description, HERE);
 }
 
 /* Returns the map's address in device memory. It lives as long as the process: nothing in the ABI frees it.
@@ -412,21 +384,10 @@ void *mgpuTensorMapEncodeTiledMemref(int64_t rank, const struct gb_memref *memre
             strides[i - 1] = (uint64_t)gb_strides(memref, rank)[outer] * element_bytes[type];
         }
     }
-    const struct gb_tensor_map description = {
-        .data_type = type,
-        .rank = (uint32_t)rank,
-        .address = memref->aligned + memref->offset * element_bytes[type],
-        .dims = dims,
-        .strides = strides,
-        .box = boxes,
-        .element_strides = element_strides,
-        .interleave = (uint32_t)interleave,
-        .swizzle = (uint32_t)swizzle,
-        .l2_promotion = (uint32_t)l2_promotion,
-        .out_of_bounds = (uint32_t)out_of_bounds,
-    };
     _Alignas(GB_TENSOR_MAP_ALIGNMENT) unsigned char map[GB_TENSOR_MAP_BYTES] = {0};
-    encode(map, &description, __func__);
+    mgpuTensorMapEncodeTiled(map, (int32_t)type, (uint32_t)rank, memref->aligned + memref->offset * element_bytes[type],
+                             dims, strides, boxes, element_strides, (int32_t)interleave, (int32_t)swizzle,
+                             (int32_t)l2_promotion, (int32_t)out_of_bounds);
     void *address = device->calls->memory_allocate(device, sizeof map, NULL, false, &where);
     device->calls->memory_copy(device, address, map, sizeof map, NULL, &where);
     device->calls->stream_synchronize(device, NULL, &where); /* `map` ends with this call, and any stream may use the copy */

@@ -67,10 +67,6 @@ struct gb_device_calls {
     void *(*memory_allocate)(struct gb_device *, size_t bytes, void *stream, bool shared, const struct gb_where *);
     void (*memory_free)(struct gb_device *, void *address, void *stream, const struct gb_where *);
     void (*memory_copy)(struct gb_device *, void *to, void *from, size_t bytes, void *stream, const struct gb_where *);
-    void (*memory_set_32)(struct gb_device *, void *to, uint32_t value, size_t count, void *stream,
-                          const struct gb_where *);
-    void (*memory_set_16)(struct gb_device *, void *to, uint16_t value, size_t count, void *stream,
-                          const struct gb_where *);
     /* `count` copies of an element of any size, which is read before the call returns. */
     void (*memory_fill)(struct gb_device *, void *to, const void *element, size_t element_bytes, size_t count,
                         void *stream, const struct gb_where *);
@@ -87,6 +83,31 @@ struct gb_device_calls {
     /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no tensor maps. */
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
 };
+
+/* Initialise the members that every vendor has with its functions, such as cuda_launch. */
+#define GB_COMMON_CALLS(vendor)                                                                                        \
+    .fit = vendor##_fit, .module_load = vendor##_module_load, .module_unload = vendor##_module_unload,                 \
+    .kernel = vendor##_kernel, .launch = vendor##_launch, .stream_create = vendor##_stream_create,                     \
+    .stream_destroy = vendor##_stream_destroy, .stream_synchronize = vendor##_stream_synchronize,                      \
+    .stream_wait_event = vendor##_stream_wait_event, .event_create = vendor##_event_create,                            \
+    .event_destroy = vendor##_event_destroy, .event_synchronize = vendor##_event_synchronize,                          \
+    .event_record = vendor##_event_record, .memory_allocate = vendor##_memory_allocate,                                \
+    .memory_free = vendor##_memory_free, .memory_copy = vendor##_memory_copy, .memory_fill = vendor##_memory_fill,     \
+    .host_register = vendor##_host_register, .host_unregister = vendor##_host_unregister
+
+/* Functions of gb_device_calls that are one call of a driver: with parameters, or for a new handle. The vendor's file
+ * defines ON_DEVICE(device, where, symbol, call), which checks the result of a call for the device. */
+#define GB_DRIVER_CALL(function, symbol, call, ...)                                                                    \
+    static void function(struct gb_device *device, __VA_ARGS__, const struct gb_where *where) {                        \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+    }
+
+#define GB_NEW_HANDLE_CALL(function, handle, symbol, call)                                                             \
+    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
+        void *handle = NULL;                                                                                           \
+        ON_DEVICE(device, where, symbol, call);                                                                        \
+        return handle;                                                                                                 \
+    }
 
 /* The smallest unit of 1, 2 or 4 bytes of which the element is a repetition; 0: there is none. */
 static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {

@@ -60,6 +60,4 @@ void gb_profile_memory_gone(const void *address);
 /* Bytes of all such memory that the parameters point into; each memory is counted once. */
 uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count);
 
-uint64_t gb_profile_now_ns(void);
-
 #endif

@@ -1,4 +1,4 @@
-/* process.c: loaded libraries, and forks. A library stays open until the process ends. */
+/* process.c: loaded libraries, the clock, and forks. A library stays open until the process ends. */
 #define _GNU_SOURCE /* dladdr1 */
 #include "core/runtime.h"
 
@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void *gb_library_open(const char *const *names, char **why) {
     char *reason = NULL;
@@ -52,6 +53,12 @@ static void stay_loaded(void) {
 void gb_library_stay(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, stay_loaded);
+}
+
+uint64_t gb_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- fork ---- */

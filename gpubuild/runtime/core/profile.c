@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_WAITING = 1024 }; /* launches with unread timers */
@@ -59,12 +58,6 @@ __attribute__((constructor)) static void guard(void) {
 
 bool gb_profile_on(void) {
     return gb_settings()->profile != NULL;
-}
-
-uint64_t gb_profile_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* ---- Writing ---- */

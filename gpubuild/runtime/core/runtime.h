@@ -112,6 +112,9 @@ void gb_library_symbol(void *library, const char *symbol, void *function);
 /* Keep the library that contains this code loaded until the process ends, since threads run it. Locks the loader. */
 void gb_library_stay(void);
 
+/* Nanoseconds of a monotonic clock. */
+uint64_t gb_now_ns(void);
+
 /* Locks that are free in a child of fork, which has no copy of the threads that hold them. In the order in which a thread
  * may take them while it holds others. */
 enum gb_fork_rank {

@@ -56,13 +56,13 @@ struct launch_work {
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
     const struct gb_launch *launch = &self->launch;
-    uint64_t start = self->profile != NULL ? gb_profile_now_ns() : 0;
+    uint64_t start = self->profile != NULL ? gb_now_ns() : 0;
     const struct gb_where *before = gb_enter(&self->where); /* of a host thread that does the work of its stream */
     gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
                   launch->param_count);
     gb_enter(before);
     if (self->profile != NULL) {
-        gb_profile_add(self->profile, gb_profile_now_ns() - start, self->bytes);
+        gb_profile_add(self->profile, gb_now_ns() - start, self->bytes);
     }
 }
 
@@ -115,21 +115,6 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
 
 /* ---- streams and events ---- */
 
-static void *cpu_stream_create(struct gb_device *device, const struct gb_where *where) {
-    (void)device, (void)where;
-    return gb_cpu_stream_create();
-}
-
-static void cpu_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device, (void)where;
-    gb_cpu_stream_destroy(stream);
-}
-
-static void cpu_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device, (void)where;
-    gb_cpu_stream_synchronize(stream);
-}
-
 /* A NULL event is an error, which drivers report too. */
 static struct gb_cpu_event *some_event(void *event, const struct gb_where *where) {
     if (event == NULL) {
@@ -138,30 +123,17 @@ static struct gb_cpu_event *some_event(void *event, const struct gb_where *where
     return event;
 }
 
-static void cpu_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
-    (void)device;
-    gb_cpu_stream_wait(stream, some_event(event, where));
-}
+#define ON_DEVICE(device, where, symbol, call) ((void)(device), (void)(where), (void)(call))
 
-static void *cpu_event_create(struct gb_device *device, const struct gb_where *where) {
-    (void)device, (void)where;
-    return gb_cpu_event_create();
-}
+GB_NEW_HANDLE_CALL(cpu_stream_create, stream, , stream = gb_cpu_stream_create())
+GB_DRIVER_CALL(cpu_stream_destroy, , gb_cpu_stream_destroy(stream), void *stream)
+GB_DRIVER_CALL(cpu_stream_synchronize, , gb_cpu_stream_synchronize(stream), void *stream)
+GB_DRIVER_CALL(cpu_stream_wait_event, , gb_cpu_stream_wait(stream, some_event(event, where)), void *stream, void *event)
 
-static void cpu_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
-    (void)device;
-    gb_cpu_event_destroy(some_event(event, where));
-}
-
-static void cpu_event_synchronize(struct gb_device *device, void *event, const struct gb_where *where) {
-    (void)device;
-    gb_cpu_event_synchronize(some_event(event, where));
-}
-
-static void cpu_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
-    (void)device;
-    gb_cpu_event_record(some_event(event, where), stream);
-}
+GB_NEW_HANDLE_CALL(cpu_event_create, event, , event = gb_cpu_event_create())
+GB_DRIVER_CALL(cpu_event_destroy, , gb_cpu_event_destroy(some_event(event, where)), void *event)
+GB_DRIVER_CALL(cpu_event_synchronize, , gb_cpu_event_synchronize(some_event(event, where)), void *event)
+GB_DRIVER_CALL(cpu_event_record, , gb_cpu_event_record(some_event(event, where), stream), void *event, void *stream)
 
 /* ---- memory ---- */
 
@@ -359,47 +331,11 @@ static void cpu_memory_fill(struct gb_device *device, void *to, const void *elem
     gb_cpu_stream_submit(stream, &self->work);
 }
 
-static void cpu_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
-}
-
-static void cpu_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    cpu_memory_fill(device, to, &value, sizeof value, count, stream, where);
-}
-
-static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
-    (void)device, (void)address, (void)bytes, (void)where;
-}
-
-static void cpu_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
-    (void)device, (void)address, (void)where;
-}
+GB_DRIVER_CALL(cpu_host_register, , ((void)address, (void)bytes), void *address, size_t bytes)
+GB_DRIVER_CALL(cpu_host_unregister, , (void)address, void *address)
 
 static const struct gb_device_calls calls = {
-    .fit = cpu_fit,
-    .module_load = cpu_module_load,
-    .module_unload = cpu_module_unload,
-    .kernel = cpu_kernel,
-    .launch = cpu_launch,
-    .stream_create = cpu_stream_create,
-    .stream_destroy = cpu_stream_destroy,
-    .stream_synchronize = cpu_stream_synchronize,
-    .stream_wait_event = cpu_stream_wait_event,
-    .event_create = cpu_event_create,
-    .event_destroy = cpu_event_destroy,
-    .event_synchronize = cpu_event_synchronize,
-    .event_record = cpu_event_record,
-    .memory_allocate = cpu_memory_allocate,
-    .memory_free = cpu_memory_free,
-    .memory_copy = cpu_memory_copy,
-    .memory_set_32 = cpu_memory_set_32,
-    .memory_set_16 = cpu_memory_set_16,
-    .memory_fill = cpu_memory_fill,
-    .host_register = cpu_host_register,
-    .host_unregister = cpu_host_unregister,
-    .tensor_map_encode = NULL,
+    GB_COMMON_CALLS(cpu),
 };
 
 static struct gb_device *cpu_open(int ordinal, char **why) {

@@ -54,6 +54,9 @@ unsigned gb_cpu_thread_count(void);
 /* Allow the calling thread all CPUs of the process: its creator may be bound to one. */
 void gb_cpu_unbind_thread(void);
 
+/* Start a detached thread with a stack of 8 MiB, for private memory of work-items; returns whether it runs. */
+bool gb_cpu_start_thread(void *(*run)(void *unused));
+
 /* The number of CPUs that control groups (version 2) allow the process, rounded up; 0: no limit. `membership` is the text
  * of /proc/self/cgroup, `mount` where control groups are mounted. */
 unsigned gb_cpu_quota(const char *membership, const char *mount);

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 struct gb_cpu_module {
@@ -100,21 +99,13 @@ static void diverged(gb_cpu_item *item, uint32_t site, uint64_t bits, uint32_t l
              absent / size[0] % size[1], absent / size[0] / size[1]);
 }
 
-static uint64_t time_ns(void) {
-    struct timespec now;
-    if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) {
-        return 0;
-    }
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static const gb_cpu_services services = {
     .barrier = gb_cpu_barrier,
     .cluster_barrier = gb_cpu_cluster_barrier,
     .lanes = gb_cpu_lanes,
     .print = print_text,
     .assert_fail = assert_fail,
-    .time_ns = time_ns,
+    .time_ns = gb_now_ns,
     .check_bounds = gb_check_bounds,
     .check_view = gb_check_view,
     .check_access = gb_check_access,

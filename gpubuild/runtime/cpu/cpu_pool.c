@@ -15,8 +15,7 @@
 enum {
     CHUNKS_PER_THREAD = 4,  /* of the remaining tasks */
     CHUNKS_AT_THE_END = 32, /* of all tasks, at least: so that a slow thread delays the end little */
-    CHUNK_UNIT = 32,        /* larger chunks are a multiple of it, so that neighbours stay together */
-    STACK_BYTES = 8 << 20   /* for private memory of work-items; some C libraries give much less */
+    CHUNK_UNIT = 32         /* larger chunks are a multiple of it, so that neighbours stay together */
 };
 
 #ifndef GB_CPU_PATIENCE_MS
@@ -54,12 +53,6 @@ static struct {
           .finished = PTHREAD_COND_INITIALIZER,
           .end = &pool.first};
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- thread slots; the lock is held ---- */
 
 static void leave_line(struct waiter *waiter) {
@@ -85,8 +78,8 @@ static void wait_for_slot(void) {
     *pool.end = &self;
     pool.end = &self.next;
     atomic_fetch_add(&pool.waiting, 1);
-    for (uint64_t since = now_ns(); !self.has_slot;) {
-        uint64_t now = now_ns();
+    for (uint64_t since = gb_now_ns(); !self.has_slot;) {
+        uint64_t now = gb_now_ns();
         uint64_t until = (pool.passed_ns > since ? pool.passed_ns : since) + PATIENCE_NS;
         if (now >= until && pool.first == &self) {
             leave_line(&self);
@@ -116,7 +109,7 @@ static void release_slot(void) {
         pool.used--;
         return;
     }
-    pool.passed_ns = now_ns();
+    pool.passed_ns = gb_now_ns();
     if (pool.used > pool.slots) {
         pool.used--;
         return;
@@ -154,7 +147,7 @@ static bool take_part(struct gb_cpu_job *job) {
         }
         job->run(job, first, last);
         if (atomic_load_explicit(&pool.waiting, memory_order_relaxed) > 0) {
-            uint64_t now = now_ns();
+            uint64_t now = gb_now_ns();
             start = start == 0 ? now : start;
             if (now - start >= QUANTUM_NS) {
                 return true;
@@ -203,7 +196,7 @@ static void spin(void) {
     unsigned seen = atomic_load(&pool.calls);
     pool.spinning++;
     pthread_mutex_unlock(&pool.lock);
-    for (uint64_t end = now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && now_ns() < end;) {
+    for (uint64_t end = gb_now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && gb_now_ns() < end;) {
         for (int i = 0; i < 16; i++) {
             spin_pause();
         }
@@ -280,17 +273,9 @@ static void lock_pool(void) {
 /* Start the threads; the launching one is one of them. The lock is held. */
 static void start_pool(void) {
     pool.started = true;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    for (unsigned i = 1; i < pool.slots; i++) {
-        pthread_t thread;
-        if (pthread_create(&thread, &attributes, pool_thread, NULL) != 0) {
-            break; /* fewer threads are slower, not wrong */
-        }
+    for (unsigned i = 1; i < pool.slots && gb_cpu_start_thread(pool_thread); i++) {
+        /* Fewer threads are slower, not wrong. */
     }
-    pthread_attr_destroy(&attributes);
 }
 
 static void remove_job(struct gb_cpu_job *job) {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024, PATH_BYTES = 4096 };
+enum { MAX_THREADS = 1024, PATH_BYTES = 4096, STACK_BYTES = 8 << 20 };
 
 static struct {
     unsigned threads;
@@ -47,6 +47,17 @@ void gb_cpu_unbind_thread(void) {
     if (found.bounded) {
         (void)sched_setaffinity(0, sizeof found.cpus, &found.cpus); /* else the thread keeps its creator's CPUs */
     }
+}
+
+bool gb_cpu_start_thread(void *(*run)(void *unused)) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES); /* some C libraries give much less */
+    bool started = pthread_create(&thread, &attributes, run, NULL) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
 }
 
 /* ---- control groups ---- */

@@ -38,10 +38,7 @@ struct gb_cpu_stream {
     pthread_t server; /* the thread that serves it while it is SERVED */
 };
 
-enum {
-    MAX_RUNNERS = 128, /* as many kernels run at once on GPUs; more streams wait */
-    STACK_BYTES = 8 << 20
-};
+enum { MAX_RUNNERS = 128 }; /* as many kernels run at once on GPUs; more streams wait */
 
 static struct {
     pthread_mutex_t lock;
@@ -159,13 +156,7 @@ static void wake_sleepers(struct gb_cpu_stream *stream) {
 static void *run_streams(void *unused);
 
 static bool start_runner(void) {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES); /* some C libraries give much less */
-    bool started = pthread_create(&thread, &attributes, run_streams, NULL) == 0;
-    pthread_attr_destroy(&attributes);
+    bool started = gb_cpu_start_thread(run_streams);
     if (started) {
         all.runners++;
         all.free++;

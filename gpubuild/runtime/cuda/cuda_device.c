@@ -72,25 +72,12 @@ static void leave(const struct gb_where *where) {
 }
 
 /* A driver call between push and pop. */
-#define IN_CONTEXT(device, where, name, result)                                                               \
+#define ON_DEVICE(device, where, name, result)                                                               \
     do {                                                                                                      \
         enter(device, where);                                                                                 \
         check(result, name, where);                                                                           \
         leave(where);                                                                                         \
     } while (0)
-
-/* Functions of gb_device_calls that are one call of the driver: with a handle, or for a new one. */
-#define HANDLE_CALL(function, handle, symbol, call)                                                                    \
-    static void function(struct gb_device *device, void *handle, const struct gb_where *where) {                       \
-        IN_CONTEXT(device, where, symbol, call);                                                                       \
-    }
-
-#define NEW_HANDLE_CALL(function, handle, symbol, call)                                                                \
-    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
-        void *handle = NULL;                                                                                           \
-        IN_CONTEXT(device, where, symbol, call);                                                                       \
-        return handle;                                                                                                 \
-    }
 
 /* ---- Modules and kernels ---- */
 
@@ -159,7 +146,7 @@ static void cuda_module_unload(struct gb_device *base, void *handle, const struc
 static void *cuda_kernel(struct gb_device *base, void *handle, const char *name, const struct gb_where *where) {
     struct cuda_module *module = handle;
     struct cuda_kernel *kernel = gb_allocate(sizeof *kernel);
-    IN_CONTEXT(base, where, "cuModuleGetFunction", cuda.module_function(&kernel->function, module->module, name));
+    ON_DEVICE(base, where, "cuModuleGetFunction", cuda.module_function(&kernel->function, module->module, name));
     kernel->next = module->kernels; /* core/module.c's lock is held */
     module->kernels = kernel;
     return kernel;
@@ -238,28 +225,22 @@ static void cuda_launch(struct gb_device *base, void *handle, void *stream, cons
 
 /* ---- Streams and events ---- */
 
-NEW_HANDLE_CALL(cuda_stream_create, stream, "cuStreamCreate", cuda.stream_create(&stream, CU_STREAM_IS_NON_BLOCKING))
-HANDLE_CALL(cuda_stream_destroy, stream, "cuStreamDestroy", cuda.stream_destroy(stream))
-HANDLE_CALL(cuda_stream_synchronize, stream, "cuStreamSynchronize", cuda.stream_synchronize(stream))
+GB_NEW_HANDLE_CALL(cuda_stream_create, stream, "cuStreamCreate", cuda.stream_create(&stream, CU_STREAM_IS_NON_BLOCKING))
+GB_DRIVER_CALL(cuda_stream_destroy, "cuStreamDestroy", cuda.stream_destroy(stream), void *stream)
+GB_DRIVER_CALL(cuda_stream_synchronize, "cuStreamSynchronize", cuda.stream_synchronize(stream), void *stream)
+GB_DRIVER_CALL(cuda_stream_wait_event, "cuStreamWaitEvent", cuda.stream_wait(stream, event, 0), void *stream, void *event)
 
-static void cuda_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuStreamWaitEvent", cuda.stream_wait(stream, event, 0));
-}
+GB_NEW_HANDLE_CALL(cuda_event_create, event, "cuEventCreate", cuda.event_create(&event, CU_EVENT_WITHOUT_TIMING))
+GB_DRIVER_CALL(cuda_event_destroy, "cuEventDestroy", cuda.event_destroy(event), void *event)
+GB_DRIVER_CALL(cuda_event_synchronize, "cuEventSynchronize", cuda.event_synchronize(event), void *event)
+GB_DRIVER_CALL(cuda_event_record, "cuEventRecord", cuda.event_record(event, stream), void *event, void *stream)
 
-NEW_HANDLE_CALL(cuda_event_create, event, "cuEventCreate", cuda.event_create(&event, CU_EVENT_WITHOUT_TIMING))
-HANDLE_CALL(cuda_event_destroy, event, "cuEventDestroy", cuda.event_destroy(event))
-HANDLE_CALL(cuda_event_synchronize, event, "cuEventSynchronize", cuda.event_synchronize(event))
-
-static void cuda_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuEventRecord", cuda.event_record(event, stream));
-}
-
-NEW_HANDLE_CALL(cuda_timer_create, event, "cuEventCreate", cuda.event_create(&event, 0))
+GB_NEW_HANDLE_CALL(cuda_timer_create, event, "cuEventCreate", cuda.event_create(&event, 0))
 
 static uint64_t cuda_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
     float milliseconds = 0;
     cuda_event_synchronize(device, last, where);
-    IN_CONTEXT(device, where, "cuEventElapsedTime", cuda.event_elapsed(&milliseconds, first, last));
+    ON_DEVICE(device, where, "cuEventElapsedTime", cuda.event_elapsed(&milliseconds, first, last));
     return (uint64_t)(1e6 * (double)milliseconds);
 }
 
@@ -285,23 +266,11 @@ static void *cuda_memory_allocate(struct gb_device *device, size_t bytes, void *
 
 static void cuda_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)stream; /* cuMemFree waits for work that may still use the memory */
-    IN_CONTEXT(device, where, "cuMemFree", cuda.release(address_of(address)));
+    ON_DEVICE(device, where, "cuMemFree", cuda.release(address_of(address)));
 }
 
-static void cuda_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
-                             const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuMemcpyAsync", cuda.copy(address_of(to), address_of(from), bytes, stream));
-}
-
-static void cuda_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                               const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuMemsetD32Async", cuda.set_32(address_of(to), value, count, stream));
-}
-
-static void cuda_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                               const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuMemsetD16Async", cuda.set_16(address_of(to), value, count, stream));
-}
+GB_DRIVER_CALL(cuda_memory_copy, "cuMemcpyAsync", cuda.copy(address_of(to), address_of(from), bytes, stream),
+               void *to, void *from, size_t bytes, void *stream)
 
 /* One fill if the driver has it for such elements; else a fill with gaps for each part of the elements. */
 static void cuda_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
@@ -319,12 +288,12 @@ static void cuda_memory_fill(struct gb_device *device, void *to, const void *ele
         memcpy(&value, (const char *)element + at, unit);
         gb_cu_address part = address_of(to) + at;
         if (unit == bytes) {
-            IN_CONTEXT(device, where, unit == 4 ? "cuMemsetD32Async" : unit == 2 ? "cuMemsetD16Async" : "cuMemsetD8Async",
+            ON_DEVICE(device, where, unit == 4 ? "cuMemsetD32Async" : unit == 2 ? "cuMemsetD16Async" : "cuMemsetD8Async",
                        unit == 4   ? cuda.set_32(part, value, count, stream)
                        : unit == 2 ? cuda.set_16(part, (unsigned short)value, count, stream)
                                    : cuda.set_8(part, (unsigned char)value, count, stream));
         } else {
-            IN_CONTEXT(device, where,
+            ON_DEVICE(device, where,
                        unit == 4   ? "cuMemsetD2D32Async"
                        : unit == 2 ? "cuMemsetD2D16Async"
                                    : "cuMemsetD2D8Async",
@@ -335,15 +304,14 @@ static void cuda_memory_fill(struct gb_device *device, void *to, const void *ele
     }
 }
 
-static void cuda_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
-    IN_CONTEXT(device, where, "cuMemHostRegister", cuda.host_register(address, bytes, CU_HOST_REGISTER_FLAGS));
-}
+GB_DRIVER_CALL(cuda_host_register, "cuMemHostRegister", cuda.host_register(address, bytes, CU_HOST_REGISTER_FLAGS),
+               void *address, size_t bytes)
 
-HANDLE_CALL(cuda_host_unregister, address, "cuMemHostUnregister", cuda.host_unregister(address))
+GB_DRIVER_CALL(cuda_host_unregister, "cuMemHostUnregister", cuda.host_unregister(address), void *address)
 
 static void *cuda_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
     gb_cu_address found = 0;
-    IN_CONTEXT(device, where, "cuMemHostGetDevicePointer", cuda.host_pointer(&found, address, 0));
+    ON_DEVICE(device, where, "cuMemHostGetDevicePointer", cuda.host_pointer(&found, address, 0));
     return (void *)(uintptr_t)found;
 }
 
@@ -353,36 +321,16 @@ static void cuda_tensor_map_encode(struct gb_device *base, void *map, const stru
     if (cuda.tensor_map == NULL || device->major < 9) {
         gb_fatal(where, "tensor maps need a device of sm_90 or newer and a driver for CUDA 12 or newer");
     }
-    IN_CONTEXT(base, where, "cuTensorMapEncodeTiled",
+    ON_DEVICE(base, where, "cuTensorMapEncodeTiled",
                cuda.tensor_map(map, (int)t->data_type, t->rank, t->address, t->dims, t->strides, t->box,
                                t->element_strides, (int)t->interleave, (int)t->swizzle, (int)t->l2_promotion,
                                (int)t->out_of_bounds));
 }
 
 static const struct gb_device_calls calls = {
-    .fit = cuda_fit,
-    .module_load = cuda_module_load,
-    .module_unload = cuda_module_unload,
-    .kernel = cuda_kernel,
-    .launch = cuda_launch,
-    .stream_create = cuda_stream_create,
-    .stream_destroy = cuda_stream_destroy,
-    .stream_synchronize = cuda_stream_synchronize,
-    .stream_wait_event = cuda_stream_wait_event,
-    .event_create = cuda_event_create,
-    .event_destroy = cuda_event_destroy,
-    .event_synchronize = cuda_event_synchronize,
-    .event_record = cuda_event_record,
+    GB_COMMON_CALLS(cuda),
     .timer_create = cuda_timer_create,
     .timer_elapsed_ns = cuda_timer_elapsed_ns,
-    .memory_allocate = cuda_memory_allocate,
-    .memory_free = cuda_memory_free,
-    .memory_copy = cuda_memory_copy,
-    .memory_set_32 = cuda_memory_set_32,
-    .memory_set_16 = cuda_memory_set_16,
-    .memory_fill = cuda_memory_fill,
-    .host_register = cuda_host_register,
-    .host_unregister = cuda_host_unregister,
     .host_pointer = cuda_host_pointer,
     .tensor_map_encode = cuda_tensor_map_encode,
 };

@@ -3,6 +3,7 @@
 #include "core/clang_registration.h"
 #include "cuda/cuda_api.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define PTX "ptx"
@@ -22,19 +23,10 @@ static void set_cubin_chip(struct gb_image *image) {
     uint64_t flags = gb_read_little_endian(elf + 48, 4);
     unsigned chip = abi >= 8 ? flags >> 8 & 0xff : flags & 0xff;
     bool specific = (abi >= 8 ? flags & 0x8 : flags & 0x800) != 0;
-    char text[16] = "sm_";
-    size_t n = 3;
-    for (unsigned unit = 100; unit > 0; unit /= 10) {
-        if (chip >= unit) {
-            text[n++] = (char)('0' + chip / unit % 10);
-        }
-    }
-    if (specific) {
-        text[n++] = 'a';
-    }
-    text[n] = '\0';
+    char text[16];
+    int length = snprintf(text, sizeof text, "sm_%u%s", chip, specific ? "a" : "");
     if (chip != 0) {
-        gb_image_set_chip(image, text, n);
+        gb_image_set_chip(image, text, (size_t)length);
     }
 }
 

@@ -53,19 +53,6 @@ static void leave(const struct gb_device *device, int before, const struct gb_wh
         leave(device, before, where);                                                                         \
     } while (0)
 
-/* Functions of gb_device_calls that are one call of the driver: with a handle, or for a new one. */
-#define HANDLE_CALL(function, handle, symbol, call)                                                                    \
-    static void function(struct gb_device *device, void *handle, const struct gb_where *where) {                       \
-        ON_DEVICE(device, where, symbol, call);                                                                        \
-    }
-
-#define NEW_HANDLE_CALL(function, handle, symbol, call)                                                                \
-    static void *function(struct gb_device *device, const struct gb_where *where) {                                    \
-        void *handle = NULL;                                                                                           \
-        ON_DEVICE(device, where, symbol, call);                                                                        \
-        return handle;                                                                                                 \
-    }
-
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit hip_fit(struct gb_device *device, const struct gb_image *image) {
@@ -145,23 +132,17 @@ static void hip_launch(struct gb_device *device, void *kernel, void *stream, con
 
 /* ---- Streams and events ---- */
 
-NEW_HANDLE_CALL(hip_stream_create, stream, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING))
-HANDLE_CALL(hip_stream_destroy, stream, "hipStreamDestroy", hip.stream_destroy(stream))
-HANDLE_CALL(hip_stream_synchronize, stream, "hipStreamSynchronize", hip.stream_synchronize(stream))
+GB_NEW_HANDLE_CALL(hip_stream_create, stream, "hipStreamCreateWithFlags", hip.stream_create(&stream, HIP_STREAM_IS_NON_BLOCKING))
+GB_DRIVER_CALL(hip_stream_destroy, "hipStreamDestroy", hip.stream_destroy(stream), void *stream)
+GB_DRIVER_CALL(hip_stream_synchronize, "hipStreamSynchronize", hip.stream_synchronize(stream), void *stream)
+GB_DRIVER_CALL(hip_stream_wait_event, "hipStreamWaitEvent", hip.stream_wait(stream, event, 0), void *stream, void *event)
 
-static void hip_stream_wait_event(struct gb_device *device, void *stream, void *event, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipStreamWaitEvent", hip.stream_wait(stream, event, 0));
-}
+GB_NEW_HANDLE_CALL(hip_event_create, event, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING))
+GB_DRIVER_CALL(hip_event_destroy, "hipEventDestroy", hip.event_destroy(event), void *event)
+GB_DRIVER_CALL(hip_event_synchronize, "hipEventSynchronize", hip.event_synchronize(event), void *event)
+GB_DRIVER_CALL(hip_event_record, "hipEventRecord", hip.event_record(event, stream), void *event, void *stream)
 
-NEW_HANDLE_CALL(hip_event_create, event, "hipEventCreateWithFlags", hip.event_create(&event, HIP_EVENT_WITHOUT_TIMING))
-HANDLE_CALL(hip_event_destroy, event, "hipEventDestroy", hip.event_destroy(event))
-HANDLE_CALL(hip_event_synchronize, event, "hipEventSynchronize", hip.event_synchronize(event))
-
-static void hip_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipEventRecord", hip.event_record(event, stream));
-}
-
-NEW_HANDLE_CALL(hip_timer_create, event, "hipEventCreateWithFlags", hip.event_create(&event, 0))
+GB_NEW_HANDLE_CALL(hip_timer_create, event, "hipEventCreateWithFlags", hip.event_create(&event, 0))
 
 static uint64_t hip_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
     float milliseconds = 0;
@@ -191,22 +172,8 @@ static void hip_memory_free(struct gb_device *device, void *address, void *strea
     ON_DEVICE(device, where, "hipFree", hip.release(address));
 }
 
-static void hip_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
-                            const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipMemcpyAsync", hip.copy(to, from, bytes, HIP_COPY_BY_ADDRESS, stream));
-}
-
-static void hip_memory_set_32(struct gb_device *device, void *to, uint32_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    int bits = 0; /* the same bits */
-    memcpy(&bits, &value, sizeof bits);
-    ON_DEVICE(device, where, "hipMemsetD32Async", hip.set_32(to, bits, count, stream));
-}
-
-static void hip_memory_set_16(struct gb_device *device, void *to, uint16_t value, size_t count, void *stream,
-                              const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipMemsetD16Async", hip.set_16(to, value, count, stream));
-}
+GB_DRIVER_CALL(hip_memory_copy, "hipMemcpyAsync", hip.copy(to, from, bytes, HIP_COPY_BY_ADDRESS, stream),
+               void *to, void *from, size_t bytes, void *stream)
 
 /* HIP has fills with gaps for bytes only. */
 static void hip_memory_fill(struct gb_device *device, void *to, const void *element, size_t element_bytes,
@@ -214,12 +181,12 @@ static void hip_memory_fill(struct gb_device *device, void *to, const void *elem
     const unsigned char *bytes = element;
     size_t unit = gb_fill_unit(element, element_bytes);
     size_t units = unit != 0 ? count * (element_bytes / unit) : 0;
-    uint32_t value = 0;
+    int32_t value = 0;
     memcpy(&value, element, unit);
     if (unit == 4) {
-        hip_memory_set_32(device, to, value, units, stream, where);
+        ON_DEVICE(device, where, "hipMemsetD32Async", hip.set_32(to, value, units, stream));
     } else if (unit == 2) {
-        hip_memory_set_16(device, to, (uint16_t)value, units, stream, where);
+        ON_DEVICE(device, where, "hipMemsetD16Async", hip.set_16(to, (unsigned short)value, units, stream));
     } else if (unit == 1) {
         ON_DEVICE(device, where, "hipMemsetD8Async", hip.set_8(to, bytes[0], units, stream));
     } else {
@@ -230,11 +197,10 @@ static void hip_memory_fill(struct gb_device *device, void *to, const void *elem
     }
 }
 
-static void hip_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
-    ON_DEVICE(device, where, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS));
-}
+GB_DRIVER_CALL(hip_host_register, "hipHostRegister", hip.host_register(address, bytes, HIP_HOST_REGISTER_FLAGS),
+               void *address, size_t bytes)
 
-HANDLE_CALL(hip_host_unregister, address, "hipHostUnregister", hip.host_unregister(address))
+GB_DRIVER_CALL(hip_host_unregister, "hipHostUnregister", hip.host_unregister(address), void *address)
 
 static void *hip_host_pointer(struct gb_device *device, void *address, const struct gb_where *where) {
     void *found = NULL;
@@ -243,31 +209,10 @@ static void *hip_host_pointer(struct gb_device *device, void *address, const str
 }
 
 static const struct gb_device_calls calls = {
-    .fit = hip_fit,
-    .module_load = hip_module_load,
-    .module_unload = hip_module_unload,
-    .kernel = hip_kernel,
-    .launch = hip_launch,
-    .stream_create = hip_stream_create,
-    .stream_destroy = hip_stream_destroy,
-    .stream_synchronize = hip_stream_synchronize,
-    .stream_wait_event = hip_stream_wait_event,
-    .event_create = hip_event_create,
-    .event_destroy = hip_event_destroy,
-    .event_synchronize = hip_event_synchronize,
-    .event_record = hip_event_record,
+    GB_COMMON_CALLS(hip),
     .timer_create = hip_timer_create,
     .timer_elapsed_ns = hip_timer_elapsed_ns,
-    .memory_allocate = hip_memory_allocate,
-    .memory_free = hip_memory_free,
-    .memory_copy = hip_memory_copy,
-    .memory_set_32 = hip_memory_set_32,
-    .memory_set_16 = hip_memory_set_16,
-    .memory_fill = hip_memory_fill,
-    .host_register = hip_host_register,
-    .host_unregister = hip_host_unregister,
     .host_pointer = hip_host_pointer,
-    .tensor_map_encode = NULL,
 };
 
 /* ---- Opening ---- */

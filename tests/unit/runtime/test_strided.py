@@ -82,7 +82,7 @@ def test_what_has_no_gaps_is_one_operation(runtime: Runtime) -> None:
     calls = runtime.run(BEGIN + script, cuda="sm_90").ok().called("cuMemcpy", "cuMemset", "cuStreamDestroy")
     found = [" ".join(w for w in call.split() if "stream=" not in w and "ctx=" not in w) for call in calls]
     assert found[:-1] == [
-        "cuMemsetD32Async 0x0 16",
+        "cuMemsetD8Async 0x0 64",
         "cuMemcpyAsync 48",
         "cuMemcpyAsync 24",
         "cuMemcpyAsync 24",

@@ -17,6 +17,7 @@ from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import kernel_module, symbol_name
+from gpubuild.support.text import escaped
 
 LIBRARY = "printf.ll"
 _FORMATS = "gpubuild.formats"  # on the gpu.module: the formats of its kernels' messages
@@ -92,7 +93,9 @@ def take_formats(module: ir.Operation) -> tuple[str, ...]:
 def metadata(formats: Sequence[str]) -> str:
     """Return LLVM IR whose metadata becomes ``amdhsa.printf`` of a code object; each format once."""
     references = ", ".join(f"!{number}" for number in range(len(formats)))
-    entries = "".join(f'!{number} = !{{!"0:0:{_quoted(text)}"}}\n' for number, text in enumerate(formats))
+    entries = "".join(
+        f'!{number} = !{{!"0:0:{escaped(text.encode())}"}}\n' for number, text in enumerate(formats)
+    )
     return f"!llvm.printf.fmts = !{{{references}}}\n{entries}"
 
 
@@ -163,12 +166,7 @@ def _call(
             loc=op.location,
             ip=ir.InsertionPoint.at_block_begin(body),
         )
-    attributes: dict[str, ir.Attribute] = {
-        "callee": ir.FlatSymbolRefAttr.get(name),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(arguments), 0]),
-    }
-    return list(emit.op("llvm.call", arguments, results, attributes).results)
+    return list(emit.call(name, arguments, results).results)
 
 
 def _function_name(op: ir.Operation) -> str:
@@ -184,12 +182,6 @@ def _function_name(op: ir.Operation) -> str:
 
 def _i64() -> ir.Type:
     return ir.IntegerType.get_signless(64)
-
-
-def _quoted(text: str) -> str:
-    return "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:02X}" for byte in text.encode()
-    )
 
 
 EXPAND = rewriting("messages-to-hip-buffer", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.gpu_compile import (
@@ -150,7 +151,7 @@ def _explained(error: StepError) -> StepError:
 
 def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
     """Parse the output of ``ptxas -v``, for the kernels ``names`` in that order."""
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, Any]] = {}
     name = ""
     for line in output.splitlines():
         if match := _ENTRY.search(line) or _PROPERTIES.search(line):
@@ -162,15 +163,7 @@ def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
             values["registers"] = int(match[1])
             shared = _SHARED.search(line)
             values["shared_bytes"] = int(shared[1]) if shared else 0
-    return [
-        KernelInfo(
-            name=n,
-            registers=found.get(n, {}).get("registers"),
-            shared_bytes=found.get(n, {}).get("shared_bytes"),
-            spill_bytes=found.get(n, {}).get("spill_bytes"),
-        )
-        for n in names
-    ]
+    return [KernelInfo(name=n, **found.get(n, {})) for n in names]
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (

@@ -14,6 +14,7 @@ from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import element_type, matching, scalar_bits
+from gpubuild.engine.legalize.memory_ops import change_parameters
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import (
     fills_subgroups,
@@ -242,21 +243,8 @@ def _widen(function: ir.Operation, _: Lowering) -> None:
 
     The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
     """
-    if "gpu.kernel" not in function.attributes and "kernel" not in function.attributes:
-        return
-    body = function.regions[0].blocks
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    wider = [_wider(given) for given in kind.inputs]
-    if not len(body) or all(w is None for w in wider):
-        return
-    emit = Emitter(body[0].operations[0].operation)
-    for argument, given, wide in zip(body[0].arguments, kind.inputs, wider, strict=False):
-        if wide is not None:
-            seen = emit.op("arith.trunci", [argument], [given])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(wide)
-    inputs = [wide or given for given, wide in zip(kind.inputs, wider, strict=True)]
-    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
+    if "gpu.kernel" in function.attributes or "kernel" in function.attributes:
+        change_parameters(function, _wider, "arith.trunci")
 
 
 def _wider(kind: ir.Type) -> ir.Type | None:
