@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,21 +171,3 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(store.warnings) == 1
     assert message in store.warnings[0] and "network file system" in store.warnings[0]
     store.close()
-
-
-def test_an_installation_without_diskcache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong is not the cache: it serves, and nothing in it is set aside."""
-    cache = tmp_path / "cache"
-    result, files = make_result(tmp_path / "out")
-    store = DiskStore(cache)
-    store.publish(KEY, result, files)
-    store.close()
-    monkeypatch.setitem(sys.modules, "diskcache", None)
-    store = DiskStore(cache)
-    assert store.lookup(KEY) == result
-    assert not store.publish(digest_bytes(b"other"), result, files)
-    assert store.lookup(KEY) == result
-    store.close()
-    [warning] = store.warnings
-    assert warning.startswith(f"cannot write to the cache {cache}: ModuleNotFoundError: ")
-    assert not list((cache / "quarantine").glob("*"))
