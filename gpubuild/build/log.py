@@ -34,19 +34,12 @@ _MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
 
 
 @frozen
-class Measures:
-    """Sizes of a step's outputs in bytes, and the kernels that its ``info`` lists."""
-
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    kernels: tuple[Mapping[str, Any], ...] = ()
-
-
-@frozen
 class LoggedStep:
     """A step that was not simply up to date. Times are seconds since the build began.
 
     ``began`` is when a worker began, ``ended`` when outputs were in place. ``cost_seconds`` is
     the time of the run that made the result, perhaps on another machine. ``needs`` are ids of steps.
+    ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists.
     """
 
     id: str
@@ -62,7 +55,8 @@ class LoggedStep:
     stages: tuple[tuple[str, float], ...]
     needs: tuple[str, ...]
     error: str
-    measures: Measures
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    kernels: tuple[Mapping[str, Any], ...] = ()
 
 
 @frozen
@@ -277,12 +271,6 @@ def _step(data: Mapping[str, Any]) -> LoggedStep:
         stages=tuple((str(name), float(seconds)) for name, seconds in data["stages"]),
         needs=tuple(str(need) for need in data["needs"]),
         error=str(data.get("error", "")),
-        measures=_measures(data),
-    )
-
-
-def _measures(data: Mapping[str, Any]) -> Measures:
-    return Measures(
         sizes={str(name): int(size) for name, size in data.get("sizes", {}).items()},
         kernels=tuple(dict(kernel) for kernel in data.get("kernels", ())),
     )

@@ -19,13 +19,12 @@ from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
 from gpubuild.plan.layout import Layout
-from gpubuild.support.text import counted
+from gpubuild.support.text import SIZE, counted, size_of
 
 if TYPE_CHECKING:
     from gpubuild.build.log import LoggedStep
     from gpubuild.cache.local.disk_store import DiskStore
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _LOOKED_UP = ("hit-local", "hit-remote", "ran")  # statuses of steps after a look-up in the cache
 _SHOWN_BUILDS = 10
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
@@ -205,11 +204,10 @@ def size_text(size_bytes: int) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of ``2GiB``, ``500 M`` or ``1000000``. Raises ``UsageError``."""
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,3})?) ?([KMGT]?)(?:i?B)?", text)
-    if not found:
+    """Return the bytes of ``2GiB``, ``500 MB`` or ``1000000``. Raises ``UsageError``."""
+    if not re.fullmatch(SIZE, text):
         raise UsageError(f"{text!r} is not a size", hint="write a number of bytes, or 2GiB for example")
-    return int(float(found[1]) * _UNITS[found[2]]) if "." in found[1] else int(found[1]) * _UNITS[found[2]]
+    return size_of(text)
 
 
 def parse_age(text: str) -> float:

@@ -20,7 +20,7 @@ from gpubuild.config.spec import (
     path_with,
 )
 from gpubuild.model.project import Offload, RemoteMode
-from gpubuild.support.text import any_of
+from gpubuild.support.text import SIZE, any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import Sanitize
 from gpubuild.targets.vendor import Vendor
@@ -192,7 +192,7 @@ _CACHE = Record(
                     Whole(),
                     Text(
                         what="a size",
-                        pattern=r"[0-9]{1,15}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?",
+                        pattern=SIZE,
                         advice="write a number of bytes or something like 2 GiB",
                     ),
                 )

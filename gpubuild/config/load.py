@@ -14,13 +14,7 @@ from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
-from gpubuild.support.text import nearest, shown_path
-
-_UNITS = {"": 1, "B": 1} | {
-    f"{prefix}{middle}B": base ** (power + 1)
-    for middle, base in (("", 1000), ("i", 1024))
-    for power, prefix in enumerate("KMGT")
-}
+from gpubuild.support.text import nearest, shown_path, size_of
 
 
 def load_project(path: Path) -> Project:
@@ -128,7 +122,7 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
     size = scalar(node, "max_size")
     return CacheConfig(
         directory=directory or root,
-        max_size_bytes=_size_bytes(size) if isinstance(size, str) else int(size or 0),
+        max_size_bytes=size_of(size) if isinstance(size, str) else int(size or 0),
         remote=remote,
     )
 
@@ -142,8 +136,3 @@ def _in_home(node: Node, problems: Problems) -> Path | None:
     if not home.startswith("/"):
         problems.add(node.place, f"{text!r} is below your home folder, but HOME is not set")
     return Path(home or "/") / text[2:]
-
-
-def _size_bytes(text: str) -> int:
-    number = text.rstrip("BKMGTi ")
-    return int(float(number) * _UNITS[text[len(number) :].strip()])

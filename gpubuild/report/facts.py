@@ -127,8 +127,8 @@ def kernel_rows(history: History) -> list[KernelRow]:
         if step.kind != "compile":
             continue
         old = before.get(step.id)
-        were = {str(k.get("name")): k for k in old.measures.kernels} if old else {}
-        are = {str(k.get("name")): k for k in step.measures.kernels}
+        were = {str(k.get("name")): k for k in old.kernels} if old else {}
+        are = {str(k.get("name")): k for k in step.kernels}
         for name in dict.fromkeys((*are, *were)):
             is_now, was = are.get(name, {}), were.get(name, {})
             state = "gone" if name not in are else "new" if old is not None and name not in were else ""
@@ -158,7 +158,7 @@ def size_rows(history: History) -> list[tuple[str, Value]]:
         (step.program, _size(step, before.get(step.id), name))
         for step in _alive(now)
         if step.kind == "link"
-        for name in step.measures.sizes
+        for name in step.sizes
     ]
 
 
@@ -168,7 +168,7 @@ def _states(history: History) -> tuple[dict[str, LoggedStep], dict[str, LoggedSt
     before = dict(now)
     for build in history.builds:
         before = dict(now)
-        now.update({step.id: step for step in build.steps if step.measures.sizes})
+        now.update({step.id: step for step in build.steps if step.sizes})
     return now, before
 
 
@@ -198,7 +198,7 @@ def _value(now: Mapping[str, Any], before: Mapping[str, Any], field: str) -> Val
 
 
 def _size(now: LoggedStep, before: LoggedStep | None, name: str) -> Value:
-    return Value(now=now.measures.sizes.get(name), before=before.measures.sizes.get(name) if before else None)
+    return Value(now=now.sizes.get(name), before=before.sizes.get(name) if before else None)
 
 
 def _took(step: LoggedStep) -> float:

@@ -18,6 +18,21 @@ _MOST_SHOWN = 400  # characters of a line
 _TAB = 8  # where gcc and clang assume tab stops
 
 
+_SIZE_UNITS = {"": 1, "B": 1} | {
+    f"{prefix}{middle}B": base ** (power + 1)
+    for middle, base in (("", 1000), ("i", 1024))
+    for power, prefix in enumerate("KMGT")
+}
+SIZE = r"[0-9]{1,15}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?"
+
+
+def size_of(text: str) -> int:
+    """The bytes of a text that matches ``SIZE``: ``2 GB`` is 2·10⁹, ``2GiB`` 2·2³⁰."""
+    number = text.rstrip("BKMGTi ")
+    factor = _SIZE_UNITS[text[len(number) :].strip()]
+    return int(float(number) * factor) if "." in number else int(number) * factor
+
+
 def of_byte(line: str, column: int) -> int:
     """The column, in characters, of the byte ``column`` (both from 1; 0, unknown, stays)."""
     if column < 1 or line.isascii():

@@ -17,7 +17,7 @@ from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.events import Event, StepFinished
 
 HEAVY = {
-    "yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "elftools", "msgpack", "SCons",
+    "yaml", "networkx", "mlir", "llvmlite", "rich", "elftools", "msgpack", "SCons",
     "asyncio", "multiprocessing", "typing", "dataclasses", "pathlib", "json", "subprocess", "argparse",
 }  # fmt: skip
 

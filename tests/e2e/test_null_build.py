@@ -23,10 +23,10 @@ programs:
   hello: {sources: [main.c]}
   other: {sources: [other.c]}
 """
-HEAVY = ("yaml", "networkx", "diskcache", "mlir", "llvmlite", "rich", "dataclasses", "argparse", "typing")
+HEAVY = ("yaml", "networkx", "mlir", "llvmlite", "rich", "dataclasses", "argparse", "typing")
 # What a build that finds everything in the cache has no use for.
 NOT_WARM = {
-    "networkx", "diskcache", "mlir", "llvmlite", "rich", "numpy", "jsonschema", "importlib.metadata",
+    "networkx", "mlir", "llvmlite", "rich", "numpy", "jsonschema", "importlib.metadata",
     "bz2", "concurrent.futures", "copy", "dataclasses", "difflib", "inspect", "logging", "lzma", "pickle",
     "random", "secrets", "shlex", "shutil", "socket", "string", "subprocess", "tempfile", "weakref",
     "gpubuild.build.diagnosis", "gpubuild.cli.json_document",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,6 +141,7 @@ def test_an_index_that_becomes_locked_costs_one_wait(tmp_path: Path, monkeypatch
     store.close()
 
 
+<<<<<<< HEAD
 def test_an_installation_without_diskcache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong is not the cache: it serves, and nothing in it is set aside."""
     cache = tmp_path / "cache"
@@ -158,3 +158,21 @@ def test_an_installation_without_diskcache(tmp_path: Path, monkeypatch: pytest.M
     [warning] = store.warnings
     assert warning.startswith(f"cannot write to the cache {cache}: ModuleNotFoundError: ")
     assert not list((cache / "quarantine").glob("*"))
+=======
+@pytest.mark.parametrize("message", ["locking protocol", "disk I/O error", "unable to open database file"])
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    def refuse(path: Path) -> None:
+        error = sqlite3.OperationalError(message)
+        error.sqlite_errorcode = {"l": 15, "d": 10, "u": 14}[message[0]]
+        raise error
+
+    monkeypatch.setattr(index, "_probe", refuse)
+    store = DiskStore(tmp_path / "cache")
+    result, files = make_result(tmp_path / "out")
+    assert store.lookup(KEY) is None
+    assert not store.publish(KEY, result, files)
+    assert store.stats().records == 0
+    assert len(store.warnings) == 1
+    assert message in store.warnings[0] and "network file system" in store.warnings[0]
+    store.close()
+>>>>>>> r2-core

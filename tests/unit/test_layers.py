@@ -55,7 +55,6 @@ ENGINE: list[dict[str, str]] = [
 OWNER = {
     "yaml": {"config"},
     "networkx": {"plan", "report"},
-    "diskcache": {"cache"},
     "mlir": {"engine"},
     "llvmlite": {"engine"},
     "elftools": {"inspect"},
@@ -65,7 +64,7 @@ OWNER = {
     "SCons": {"scons"},
 }
 # These packages may import theirs at the top of a module: they are themselves imported lazily.
-EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"), ("cache", "diskcache"),
+EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"),
          ("report", "networkx")}  # fmt: skip
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 

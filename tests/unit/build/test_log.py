@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.build.log import BuildLog, Measures, read_log
+from gpubuild.build.log import BuildLog, read_log
 from gpubuild.build.state import StepRecord
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
@@ -85,9 +85,9 @@ def test_a_line_tells_when_a_worker_was_busy_and_what_came_out(tmp_path: Path) -
     # It ended after 5 s and its stages took 1.5 s: before that it waited for a worker.
     assert (compile_.began, compile_.ended) == (3.5, 5.0)
     assert compile_.stages == (("lower", 1.0), ("ptxas", 0.5))
-    assert compile_.measures == Measures(sizes={"object": 10}, kernels=tuple(KERNELS))
+    assert (compile_.sizes, compile_.kernels) == ({"object": 10}, tuple(KERNELS))
     assert link.needs == ("app/compile/k/sm_90",)
-    assert link.measures.kernels == ()
+    assert link.kernels == ()
     assert (build.seconds, build.ok, build.workers, build.up_to_date) == (8.0, True, 2, 0)
 
 
@@ -132,9 +132,9 @@ def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> No
         path = write(tmp_path, size_bytes=number)
     history = read_log(path)
     assert 20 <= len(history.builds) <= 40
-    oldest = history.builds[0].steps[0].measures.sizes["object"]
-    assert history.base["app/compile/k/sm_90"].measures.sizes["object"] == oldest - 1
-    assert history.builds[-1].steps[0].measures.sizes["object"] == 59
+    oldest = history.builds[0].steps[0].sizes["object"]
+    assert history.base["app/compile/k/sm_90"].sizes["object"] == oldest - 1
+    assert history.builds[-1].steps[0].sizes["object"] == 59
 
 
 def test_errors_are_kept_as_they_were_shown(tmp_path: Path) -> None:

@@ -158,7 +158,8 @@ def test_no_file_to_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("0", 0), ("1000", 1000), ("2GiB", 2 << 30), ("1.5 M", 3 << 19), ("7KB", 7 << 10)]
+    ("text", "size"),
+    [("0", 0), ("1000", 1000), ("2GiB", 2 << 30), ("1.5 MiB", 3 << 19), ("7KB", 7000), ("2 GB", 2 * 10**9)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size

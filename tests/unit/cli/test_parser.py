@@ -73,7 +73,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [["--version"], ["build", "--help"]])
 def test_help_and_version_import_nothing_heavy(arguments: list[str]) -> None:
-    packages = "yaml networkx diskcache mlir llvmlite rich elftools msgpack SCons argcomplete asyncio"
+    packages = "yaml networkx mlir llvmlite rich elftools msgpack SCons argcomplete asyncio"
     heavy = [*packages.split(), "multiprocessing"]
     code = (
         "import sys; from gpubuild.cli.main import main\n"

@@ -74,7 +74,7 @@ def test_nothing_heavy_is_imported() -> None:
     command = [sys.executable, "-I", "-S", "-c", f"{path}; {code}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {
-        "networkx", "diskcache", "sqlite3", "mlir", "llvmlite", "rich", "yaml", "argparse", "dataclasses",
+        "networkx", "sqlite3", "mlir", "llvmlite", "rich", "yaml", "argparse", "dataclasses",
         "pathlib", "subprocess", "threading", "inspect", "concurrent", "shutil",
     }  # fmt: skip
     assert not heavy & set(done.stdout.split())

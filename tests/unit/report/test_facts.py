@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpubuild.build.log import History, LoggedBuild, LoggedStep, Measures
+from gpubuild.build.log import History, LoggedBuild, LoggedStep
 from gpubuild.report.facts import Value, bars, counts, critical_path, kernel_rows, saved_seconds, size_rows
 
 
@@ -21,7 +21,6 @@ def step(name: str, began: float = 0, ended: float = 1, *needs: str, **more: Any
         "cost_seconds": 0.0,
         "stages": (),
         "error": "",
-        "measures": Measures(),
     } | more
     return LoggedStep(id=name, began=began, ended=ended, needs=needs, **values)
 
@@ -37,11 +36,11 @@ def compiled(
     name: str, registers: int, size: int, *, kernel: str = "k", tier: str | None = None
 ) -> LoggedStep:
     kernels = ({"name": kernel, "registers": registers, "spill_bytes": None, "tier": tier},)
-    return step(name, measures=Measures(sizes={"object": size}, kernels=kernels))
+    return step(name, sizes={"object": size}, kernels=kernels)
 
 
 def linked(size: int, *needs: str) -> LoggedStep:
-    return step("app/link", 0, 1, *needs, kind="link", measures=Measures(sizes={"executable": size}))
+    return step("app/link", 0, 1, *needs, kind="link", sizes={"executable": size})
 
 
 def test_the_critical_path_is_the_longest_chain_not_the_last_to_end() -> None:
@@ -103,8 +102,7 @@ def test_changes_are_those_of_the_last_build() -> None:
 def test_changed_modules_come_first() -> None:
     def of(module: str, registers: int) -> LoggedStep:
         kernels = ({"name": "k", "registers": registers},)
-        measures = Measures(sizes={"object": 1}, kernels=kernels)
-        return step(f"app/compile/{module}/cpu", module=module, measures=measures)
+        return step(f"app/compile/{module}/cpu", module=module, sizes={"object": 1}, kernels=kernels)
 
     history = History(builds=(build(of("a", 1), of("b", 1)), build(of("b", 2))), base={})
     assert [row.module for row in kernel_rows(history)] == ["b", "a"]

@@ -204,13 +204,6 @@ def test_nothing_is_created_before_the_first_request(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_folder_name_that_diskcache_would_expand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CACHE_TEST", "elsewhere")
-    store = DiskStore(tmp_path / "$CACHE_TEST")
-    assert store.lookup(KEY) is None
-    assert "environment variable" in store.warnings[0]
-
-
 def test_no_cache(tmp_path: Path) -> None:
     store = open_store(None)
     result, files = make_result(tmp_path / "out")
@@ -220,8 +213,8 @@ def test_no_cache(tmp_path: Path) -> None:
     assert store.stats().records == 0
 
 
-def test_importing_the_cache_does_not_import_diskcache() -> None:
-    code = "import sys, gpubuild.cache.open_store; sys.exit(bool({'diskcache', 'sqlite3'} & {*sys.modules}))"
+def test_importing_the_cache_does_not_import_sqlite3() -> None:
+    code = "import sys, gpubuild.cache.open_store; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
