@@ -112,11 +112,11 @@ def test_a_corrupt_index(pristine: Path, right: list[bytes], damage: str) -> Non
         case "another database":
             database.unlink()
             with sqlite3.connect(database) as connection:
-                connection.execute("CREATE TABLE Cache (a, b)")
+                connection.execute("CREATE TABLE Record (a, b)")
             connection.close()
         case "no tables":
             with sqlite3.connect(database) as connection:
-                connection.execute("DROP TABLE Cache")
+                connection.execute("DROP TABLE Record")
             connection.close()
         case "log of another":
             (database.parent / f"{index.DATABASE}-wal").write_bytes(random.Random(2).randbytes(9000))
