@@ -148,7 +148,7 @@ def part_for(job: Job) -> Part:
 def preload(part: str) -> None:
     """Load modules, code generators and an MLIR context once, before jobs are forked.
 
-    Starts no thread, and runs nothing that a user wrote. Part.MLIR takes 70 ms, the rest 130 ms.
+    Starts no thread, and runs nothing that a user wrote. Part.MLIR takes 70 ms, the rest 150 ms.
     """
     import gpubuild.engine.ir.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine.ir import contexts
@@ -156,6 +156,7 @@ def preload(part: str) -> None:
 
     contexts.make_spare_context()
     if part == Part.ALL:
+        from gpubuild.engine.host import lowering  # noqa: F401
         from gpubuild.engine.ir import llvm
 
         for each in vendors():

@@ -47,7 +47,7 @@ def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
 
 
 def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
-    """The entry of a gpu.binary whose objects are LLVM bitcode, which is compiled for their targets.
+    """Return the entry of a gpu.binary whose objects are LLVM bitcode, which is compiled for their targets.
 
     ``"bitcode"`` lists the files of the objects, in the order of ``"targets"``. Raises ``StepError`` for
     objects of several formats, and for a target that bitcode cannot be compiled for.
