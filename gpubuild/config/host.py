@@ -153,15 +153,15 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
         path = existing(root, item, problems, what="include folder", folder=True)
         if path is None:
             continue
-        told = _told(root, path, str(item.scalar))
-        if told in found:
-            problems.add(item.place, f"{item.describe()} is listed twice", first=found[told])
+        folder = _argument(root, path, str(item.scalar))
+        if folder in found:
+            problems.add(item.place, f"{item.describe()} is listed twice", first=found[folder])
         else:
-            found[told] = item.place
+            found[folder] = item.place
     return tuple(found)
 
 
-def _told(root: Path, path: Path, written: str) -> str:
+def _argument(root: Path, path: Path, written: str) -> str:
     """Return a folder as the compiler gets it: equal in every checkout unless written as absolute."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()

@@ -75,6 +75,12 @@ def settle(
     settled = tuple(_with_override(program, override, target) for target in targets)
     for target in settled:
         _check_format(program, module, target)
+        if module.bitcode and target.passes:
+            raise UsageError(
+                f"program {program.name}: gpu.binary @{module.name} is LLVM bitcode, which the pass pipeline "
+                f"for {target.name} cannot run on",
+                hint=f"leave `passes: {target.kind}:` out, or keep the gpu.module in the source",
+            )
     chosen = bool(module.handler) and override.targets is None and not only and program.select is None
     handler = module.handler if chosen else _handler(program, module, settled)
     return ModuleTargets(module=module, targets=settled, handler=handler, chosen=chosen, bitcode=bitcode)

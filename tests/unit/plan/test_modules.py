@@ -10,10 +10,10 @@ import pytest
 from unit.projects import make_program, make_project
 
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Offload
+from gpubuild.model.project import Offload, Passes
 from gpubuild.model.step import CompileParams, LinkParams
 from gpubuild.plan.layout import Layout
-from gpubuild.plan.modules import ModuleTargets, check_targets
+from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource
@@ -102,3 +102,14 @@ def test_different_chips_and_contrary_settings_are_kept_apart() -> None:
 def test_cpus_whose_names_march_does_not_know() -> None:
     with pytest.raises(UsageError, match="no CPU images for aarch64-unknown-linux-gnu.* -march=generic"):
         check(replace(CPU, triple="aarch64-unknown-linux-gnu", chip="generic"))
+
+
+def test_a_pipeline_for_bitcode_is_refused() -> None:
+    """Nothing would run it: the module is past MLIR."""
+    module = replace(MODULE, dialect="llvm", targets=(NVIDIA,), bitcode=("bitcode.0.0.bc",))
+    program = make_program(ROOT, "app", "app.mlir", passes=Passes(kinds={"nvvm": "any"}))
+    with pytest.raises(UsageError, match=r"gpu.binary @k is LLVM bitcode"):
+        settle(make_project(ROOT, program), program, module)
+    plain = make_program(ROOT, "app", "app.mlir")
+    settled = settle(make_project(ROOT, plain), plain, module)
+    assert settled.bitcode == {settled.targets[0].name: "bitcode.0.0.bc"}
