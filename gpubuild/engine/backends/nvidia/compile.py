@@ -93,6 +93,7 @@ def emit_ptx(build: DeviceBuild) -> None:
                 f"kernel @{name} has a name that PTX cannot spell",
                 hint="use letters, digits, _ and $ only, and no digit first",
             )
+    workarounds.refuse_packed_calls(build.module)
     text = workarounds.fold_constant_guards(llvm.emit_assembly(build.module, build.machine))
     build.assembly = workarounds.keep_bf16_subnormals(text)
     build.io.write("asm", build.assembly)

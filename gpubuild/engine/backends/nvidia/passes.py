@@ -126,5 +126,5 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
     CALL_LIBRARIES_DIRECTLY,
-    workarounds.PASS_IN_BYTES,
+    workarounds.INLINE_ODD_SIGNATURES,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-// RUN: sm_60 packed-vectors-to-bytes
+// RUN: sm_60 inline-odd-signatures
 
 gpu.module @k {
   llvm.func @f(%v: vector<4xi1>, %x: f32) attributes {nvvm.kernel} {
@@ -9,10 +9,13 @@ gpu.module @k {
   llvm.func @g(%v: vector<4xi1>) -> vector<4xi1> {
     llvm.return %v : vector<4xi1>
   }
+  llvm.func @plain(%v: i1) -> i1 {
+    llvm.return %v : i1
+  }
 }
 
 // CHECK: llvm.func @f(%arg0: i8, %arg1: f32)
 // CHECK: llvm.trunc %arg0 : i8 to i4
-// CHECK: llvm.call @g(%{{.*}}) : (i8) -> i8
-// CHECK: llvm.func @g(%arg0: i8) -> i8
-// CHECK: llvm.return %{{.*}} : i8
+// CHECK: llvm.call @g(%{{.*}}) : (vector<4xi1>) -> vector<4xi1>
+// CHECK: llvm.func @g(%arg0: vector<4xi1>) -> vector<4xi1> attributes {always_inline}
+// CHECK: llvm.func @plain(%arg0: i1) -> i1 {
