@@ -1,8 +1,7 @@
 """Diagrams of steps: layout in columns, SVG, and the languages Graphviz, Mermaid and JSON.
 
-A node is right of all its inputs. An edge passes each column between its ends at a position of its own.
-Columns are sorted by the mean position of their neighbours, which leaves few crossings.
-``networkx.multipartite_layout`` also stacks columns, but needs numpy and does not sort them.
+A node is right of all its inputs. Columns are sorted by the mean position of their neighbours, which leaves
+few crossings. ``networkx.multipartite_layout`` also stacks columns, but needs numpy and does not sort them.
 """
 
 from __future__ import annotations
@@ -22,9 +21,6 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
 
 _SWEEPS = 8
-_GAP = 0.5  # rows that an edge takes where it passes between nodes
-
-_Key = str | tuple[str, str, int]  # a node, or the stand-in of an edge in a column
 
 
 class Point(NamedTuple):
@@ -34,68 +30,35 @@ class Point(NamedTuple):
     height: float
 
 
-class Arrangement(NamedTuple):
-    """Positions of nodes, and the points that each edge passes between its ends."""
+def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, Point]:
+    """Place ``nodes``, which are one row high. Equal graphs give equal positions.
 
-    nodes: Mapping[str, Point]
-    bends: Mapping[tuple[str, str], tuple[Point, ...]]
-
-
-def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> Arrangement:
-    """Place ``nodes``, which are one row high. Equal graphs give equal positions."""
-    columns = _columns(nodes, edges)
-    graph: nx.DiGraph[_Key] = nx.DiGraph()
-    graph.add_nodes_from(nodes)
-    bends: dict[tuple[str, str], list[_Key]] = {
-        (tail, head): [(tail, head, column) for column in range(columns[tail] + 1, columns[head])]
-        for tail, head in edges
-    }
-    for (tail, head), stand_ins in bends.items():
-        nx.add_path(graph, (tail, *stand_ins, head))
-    layers: list[list[_Key]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
-    for key in graph:
-        layers[columns[key] if isinstance(key, str) else key[2]].append(key)
-    heights = _heights(graph, layers)
-    points = {key: Point(column, heights[key]) for column, layer in enumerate(layers) for key in layer}
-    return Arrangement(
-        nodes={node: points[node] for node in nodes},
-        bends={edge: tuple(points[key] for key in stand_ins) for edge, stand_ins in bends.items()},
-    )
-
-
-def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """Return the longest path from a source; sources themselves are left of their first reader."""
+    Each column is sorted by the neighbours' means, in both directions, and spread over the largest height.
+    """
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from(edges)
-    columns = {n: column for column, layer in enumerate(nx.topological_generations(graph)) for n in layer}
-    sources = [node for node in nodes if graph.succ[node] and not graph.pred[node]]
-    return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
-
-
-def _heights(graph: nx.DiGraph[_Key], layers: list[list[_Key]]) -> dict[_Key, float]:
-    """Sort each layer by its neighbours' means, in both directions, and spread it over the largest height."""
-    heights: dict[_Key, float] = {}
-    most = max((sum(map(_rows, layer)) for layer in layers), default=0.0)
+    columns = _columns(graph)
+    layers: list[list[str]] = [[] for _ in range(max(columns.values(), default=-1) + 1)]
+    for node, column in columns.items():
+        layers[column].append(node)
+    most = max(map(len, layers), default=0)
+    heights: dict[str, float] = {}
     for sweep in range(_SWEEPS):
-        to_the_left = sweep % 2 == 1
-        for layer in reversed(layers) if to_the_left else layers:
-            wanted = {}
-            for key in layer:
-                near = [heights[other] for other in (graph.succ if to_the_left else graph.pred)[key]]
-                wanted[key] = fmean(near) if near else heights.get(key, 0.0)
+        near = graph.succ if sweep % 2 else graph.pred
+        for layer in reversed(layers) if sweep % 2 else layers:
+            wanted = {n: fmean([heights[other] for other in near[n]] or [heights.get(n, 0.0)]) for n in layer}
             layer.sort(key=wanted.__getitem__)
-            spread = most / sum(map(_rows, layer))
-            end = 0.0
-            for key in layer:
-                begin, end = end, end + spread * _rows(key)
-                heights[key] = (begin + end) / 2
+            heights.update({node: (i + 0.5) * most / len(layer) - 0.5 for i, node in enumerate(layer)})
     top = min(heights.values(), default=0.0)
-    return {key: height - top for key, height in heights.items()}
+    return {node: Point(columns[node], heights[node] - top) for node in nodes}
 
 
-def _rows(key: _Key) -> float:
-    return 1.0 if isinstance(key, str) else _GAP
+def _columns(graph: nx.DiGraph[str]) -> dict[str, int]:
+    """Return the longest path from a source; sources themselves are left of their first reader."""
+    columns = {n: column for column, layer in enumerate(nx.topological_generations(graph)) for n in layer}
+    sources = [node for node in graph if graph.succ[node] and not graph.pred[node]]
+    return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,20 +247,20 @@ def draw_svg(diagram: Diagram) -> str:
     """The picture's text. A pointer over a step shows its id and why it would run."""
     nodes = {node.id: node for node in diagram.nodes}
     placed = arrange(list(nodes), [(edge.maker, edge.reader) for edge in diagram.edges])
-    columns = max((point.column for point in placed.nodes.values()), default=-1) + 1
+    columns = max((point.column for point in placed.values()), default=-1) + 1
     widths = [0.0] * columns
     for node in diagram.nodes:
-        column = placed.nodes[node.id].column
+        column = placed[node.id].column
         widths[column] = max(widths[column], _box_width(node))
     lefts, left = [], float(_MARGIN)
     for width in widths:
         lefts.append(left)
         left += width + _BETWEEN_COLUMNS
     with_legend = any(node.status for node in diagram.nodes)
-    rows = max((point.height for point in placed.nodes.values()), default=0.0) + 1
+    rows = max((point.height for point in placed.values()), default=0.0) + 1
     height = 2 * _MARGIN + rows * _ROW + (_LEGEND_HEIGHT if with_legend else 0)
     width = max(left - _BETWEEN_COLUMNS + _MARGIN, 420.0)
-    body = [_edge(edge.maker, edge.reader, placed, lefts, widths) for edge in diagram.edges]
+    body = [_edge(edge, placed, lefts, widths) for edge in diagram.edges]
     body += [_box(node, placed, lefts, widths) for node in diagram.nodes]
     if with_legend:
         body += _legend(height - _LEGEND_HEIGHT + 4)
@@ -331,8 +294,8 @@ def _second_line(node: Node) -> str:
     return f"{node.kind} · {node.program}" if node.program else str(node.kind)
 
 
-def _box(node: Node, placed: Arrangement, lefts: list[float], widths: list[float]) -> str:
-    point = placed.nodes[node.id]
+def _box(node: Node, placed: Mapping[str, Point], lefts: list[float], widths: list[float]) -> str:
+    point = placed[node.id]
     x, y = lefts[point.column], _MARGIN + point.height * _ROW
     return (
         f'<g class="{_CLASS[node.status] if node.status else "unknown"}">'
@@ -344,28 +307,14 @@ def _box(node: Node, placed: Arrangement, lefts: list[float], widths: list[float
     )
 
 
-def _edge(maker: str, reader: str, placed: Arrangement, lefts: list[float], widths: list[float]) -> str:
-    """A curve from box to box, level where it passes a column, with a tip at its end."""
-    start, end = placed.nodes[maker], placed.nodes[reader]
-
-    def middle(height: float) -> float:
-        return _MARGIN + height * _ROW + _BOX_HEIGHT / 2
-
-    x, y = lefts[start.column] + widths[start.column], middle(start.height)
-    path = [f"M{x:.1f} {y:.1f}"]
-    for bend in placed.bends[(maker, reader)]:
-        path.append(_curve(x, y, lefts[bend.column], middle(bend.height)))
-        x, y = lefts[bend.column] + widths[bend.column], middle(bend.height)
-        path.append(f"L{x:.1f} {y:.1f}")
-    tip_x, tip_y = lefts[end.column], middle(end.height)
-    path.append(_curve(x, y, tip_x - 6, tip_y))
-    tip = f"M{tip_x:.1f} {tip_y:.1f}l-7 -3.5v7z"
-    return f'<path class="edge" d="{"".join(path)}"/><path class="tip" d="{tip}"/>'
-
-
-def _curve(x: float, y: float, to_x: float, to_y: float) -> str:
-    half = (x + to_x) / 2
-    return f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+def _edge(edge: Edge, placed: Mapping[str, Point], lefts: list[float], widths: list[float]) -> str:
+    """A curve from box to box, with a tip at its end."""
+    start, end = placed[edge.maker], placed[edge.reader]
+    x, y = lefts[start.column] + widths[start.column], _MARGIN + start.height * _ROW + _BOX_HEIGHT / 2
+    tip_x, tip_y = lefts[end.column], _MARGIN + end.height * _ROW + _BOX_HEIGHT / 2
+    half = (x + tip_x - 6) / 2
+    curve = f"M{x:.1f} {y:.1f}C{half:.1f} {y:.1f} {half:.1f} {tip_y:.1f} {tip_x - 6:.1f} {tip_y:.1f}"
+    return f'<path class="edge" d="{curve}"/><path class="tip" d="M{tip_x:.1f} {tip_y:.1f}l-7 -3.5v7z"/>'
 
 
 def _legend(top: float) -> list[str]:
