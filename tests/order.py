@@ -47,7 +47,7 @@ SECONDS = {
     "e2e/test_reproducible.py": 12,
     "unit/engine/backends/test_device.py": 11,
     "e2e/test_cmake_meson.py": 11,
-    "e2e/test_jit_and_export.py": 9,
+    "e2e/test_export.py": 4,
     "fault/test_cache_processes.py": 9,
     "unit/inspect/test_image.py": 8,
     "e2e/test_cpu_matrices.py": 7,

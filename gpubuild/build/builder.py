@@ -21,7 +21,7 @@ from gpubuild.errors import GpubuildError, InterruptedBuildError
 from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.events import BuildWarning, Listener, StepFinished
-from gpubuild.model.project import BuildOptions, Goal, Program, Project
+from gpubuild.model.project import BuildOptions, Program, Project
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout
@@ -82,7 +82,7 @@ class Builder:
             triple=cpu_triple(os.uname().machine),
             runtime_sources=runtime_sources(),
             only_targets=frozenset(options.targets),
-            goal=options.goal,
+            link=options.link,
         )
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
@@ -257,12 +257,7 @@ class Builder:
 
     def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
         """Delete outputs that no step makes any more, if this build knows all steps."""
-        if (
-            self._options.targets
-            or self._options.dry_run
-            or self._broken(plan)
-            or self._options.goal is not Goal.EXECUTABLE
-        ):
+        if self._options.targets or self._options.dry_run or self._broken(plan) or not self._options.link:
             return
         built = [program.name for program in programs]
         remove_leftovers(self.state, layout=self._layout, project=self._project, plan=plan, built=built)
@@ -277,7 +272,7 @@ class Builder:
 
     def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
         """Return the link steps that this build leaves out."""
-        if self._options.goal is Goal.EXECUTABLE or self._broken(plan):
+        if self._options.link or self._broken(plan):
             return {}
         return self._planner.link_steps(programs, self._scans(plan))
 

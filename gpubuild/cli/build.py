@@ -10,7 +10,7 @@ from gpubuild.cli.console import Console, closing_lines, labelled
 from gpubuild.cli.options import build_folder
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
-from gpubuild.model.project import Goal, Project
+from gpubuild.model.project import Project
 from gpubuild.model.result import BuildReport
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     return exit_code(report)
 
 
-def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUTABLE) -> Outcome:
+def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Outcome:
     """Build and show progress, on stderr if ``to_err``.
 
     Raises ``ConfigError``, ``UsageError`` and ``InterruptedBuildError``. Failures of steps are shown, and
@@ -68,7 +68,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
     from gpubuild.build.null_build_record import load_witnessed
 
     project, witness = load_witnessed(options.file)
-    if goal is not Goal.EXECUTABLE:
+    if not link:
         witness = None  # a receipt proves that executables are up to date
     if options.trace and not options.trace.absolute().parent.is_dir():
         raise UsageError(f"cannot write the trace {options.trace}: its folder does not exist")
@@ -89,7 +89,7 @@ def build(options: argparse.Namespace, *, to_err: bool, goal: Goal = Goal.EXECUT
         jobs=options.jobs,
         keep_going=options.keep_going,
         dry_run=getattr(options, "dry_run", False),
-        goal=goal,
+        link=link,
         dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
     if not request.dry_run and (report := finished_build(project, options.settings, request)):

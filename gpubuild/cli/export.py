@@ -14,7 +14,6 @@ from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.project import Goal
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import MLIR_SUFFIXES
@@ -37,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     ):
         raise UsageError(f"{folder} exists and is no earlier export", hint="name another folder with -o")
     options.programs = [name]
-    outcome = build(options, to_err=True, goal=Goal.OBJECTS)
+    outcome = build(options, to_err=True, link=False)
     step = outcome.report.links.get(name)
     if step is None or not outcome.report.ok:
         return exit_code(outcome.report) or EXIT_STEP_FAILED

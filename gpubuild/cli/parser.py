@@ -51,7 +51,6 @@ _RUN_EPILOG = """\
 examples:
   gpubuild run                      the only program of the project
   gpubuild run edges -- in.ppm out.pgm
-  gpubuild run --jit edges          from its objects, without linking an executable
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program; output is compared with expected.txt beside its source
 """
@@ -182,9 +181,6 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument(
         "--all", action="store_true", help="run every program and compare its output with expected.txt"
-    )
-    parser.add_argument(
-        "--jit", action="store_true", help="run from the objects, without linking an executable"
     )
     add_build_options(parser)
 

@@ -11,16 +11,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.project import Goal, Program
-from gpubuild.model.step import JitProgram, LinkParams, Step
-from gpubuild.plan.layout import Layout
-from gpubuild.settings import program_environment, python_command
+from gpubuild.model.project import Program
+from gpubuild.settings import program_environment
 from gpubuild.support.text import counted, suggestion
 from gpubuild.toolchain.run import run_tool
 
@@ -120,12 +117,12 @@ def execute(options: argparse.Namespace) -> int:
     name = choose_program(options)
     options.programs = [name]
     # The program's output is the result: progress must not mix with it.
-    outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
-    command = _commands(options, outcome).get(name)
-    if command is None or not outcome.report.ok:
+    outcome = build(options, to_err=True)
+    program = outcome.report.executables.get(name)
+    if program is None or not outcome.report.ok:
         _print_failure(options, outcome)
         return exit_code(outcome.report) or EXIT_STEP_FAILED
-    return _become([*command, *options.program_arguments])
+    return _become([str(program), *options.program_arguments])
 
 
 def _print_failure(options: argparse.Namespace, outcome: Outcome) -> None:
@@ -133,39 +130,6 @@ def _print_failure(options: argparse.Namespace, outcome: Outcome) -> None:
     if not options.quiet:
         for line in outcome.ending():
             options.console.note(labelled(line, on=options.console.color_err))
-
-
-def _commands(options: argparse.Namespace, outcome: Outcome) -> dict[str, list[str]]:
-    """Return the command line of each program that was built. Raises ``UsageError``."""
-    if options.jit:
-        layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
-        return {name: _jit_command(name, step, layout) for name, step in outcome.report.links.items()}
-    return {name: [str(path)] for name, path in outcome.report.executables.items()}
-
-
-def _jit_command(name: str, step: Step, layout: Layout) -> list[str]:
-    params = cast(LinkParams, step.params)
-    archives = [item.path.name for item in step.inputs if item.name.startswith("archive.")]
-    why = ""
-    if params.wrapper_triple:
-        why = "offload: clang links its device code, too"
-    elif params.flags:
-        why = f"it has link: flags: {' '.join(params.flags)}"
-    elif archives:
-        why = f"{archives[0]} is an archive; list its objects (.o) under sources:"
-    if why:
-        raise UsageError(
-            f"program {name} cannot run without being linked: {why}",
-            hint=f"gpubuild run {name}, without --jit",
-        )
-    program = JitProgram(
-        name=str(layout.executable(name)),
-        objects=tuple(str(i.path) for i in step.inputs if i.name.startswith("object.")),
-        runtime=str(layout.runtime_library),
-        libraries=params.libraries,
-        cxx=params.cxx,
-    )
-    return program.command(python_command()[0])
 
 
 def choose_program(options: argparse.Namespace, command: str = "run") -> str:
@@ -213,12 +177,12 @@ def _run_all(options: argparse.Namespace) -> int:
             "--all runs every program without arguments", hint="name one program to pass arguments"
         )
     console: Console = options.console
-    outcome: Outcome = build(options, to_err=True, goal=Goal.JIT if options.jit else Goal.EXECUTABLE)
-    commands = _commands(options, outcome)
+    outcome: Outcome = build(options, to_err=True)
+    programs = outcome.report.executables
     checks = []
-    width = max(map(len, commands), default=0)
-    for name, command in commands.items():
-        check = check_program(name, command, expected_file(outcome.project.programs[name]))
+    width = max(map(len, programs), default=0)
+    for name, program in programs.items():
+        check = check_program(name, [program], expected_file(outcome.project.programs[name]))
         checks.append(check)
         text = render(check, width)
         word = "ok" if check.ok else "FAILED"

@@ -1,6 +1,6 @@
 """Project: the contents of targets.yaml with defaults and paths resolved.
 
-BuildOptions: what is requested on top of targets.yaml, and how far a build goes.
+BuildOptions: what is requested on top of targets.yaml, and whether programs are linked.
 """
 
 from __future__ import annotations
@@ -11,14 +11,6 @@ from pathlib import Path
 
 from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.target import Target
-
-
-class Goal(StrEnum):
-    """What is wanted of each program."""
-
-    EXECUTABLE = "executable"
-    OBJECTS = "objects"  # what a linker would read, but for the runtime
-    JIT = "jit"  # the same, and the runtime as a shared library
 
 
 @frozen
@@ -33,7 +25,7 @@ class BuildOptions:
     jobs: int = 0  # 0: GPUBUILD_JOBS, else the number of CPUs
     keep_going: bool = False
     dry_run: bool = False
-    goal: Goal = Goal.EXECUTABLE
+    link: bool = True  # False: end with the objects that a linker would read
     dump_ir: Path | None = None  # absolute: where steps write their IR after every stage
 
 

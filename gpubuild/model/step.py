@@ -2,21 +2,16 @@
 
 All fields of the parameters that take part in comparison are part of the key. Fields with
 ``compare=False`` are for messages only and must not influence a byte of output.
-
-JIT program: what a process needs to know that runs a program without an executable.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
 from gpubuild.model.project import Offload
-from gpubuild.support.frozen import field, fields, frozen
+from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.target import Target
 
 
@@ -146,8 +141,7 @@ class RuntimeParams:
 class LinkParams:
     """Link inputs ``object.N``, ``archive.N`` and ``runtime`` into output ``executable``.
 
-    With ``shared`` the output is a library that has all of the archives in it. With
-    ``wrapper_triple``, the triple of host code, clang-linker-wrapper links (``offload: clang``).
+    With ``wrapper_triple``, the triple of host code, clang-linker-wrapper links (``offload: clang``).
     ``present`` are the files that libraries could be: one that comes or goes can change what is linked.
     """
 
@@ -155,7 +149,6 @@ class LinkParams:
     flags: tuple[str, ...] = ()
     cxx: bool = False  # a C++ source takes part, so its standard library is needed
     debug: bool = False  # keep debug information
-    shared: bool = False
     wrapper_triple: str = ""
     present: tuple[str, ...] = ()
 
@@ -302,31 +295,3 @@ class Action:
 def action_key(action: Action) -> Digest:
     """The name under which the action's result is cached: SHA-256 of its injective encoding."""
     return digest_bytes(encode(action))
-
-
-_ROOT = Path(__file__).parents[2]
-# -P: modules in the user's folder are not ours.
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from gpubuild.engine.host.jit import main; main()"
-
-
-@frozen
-class JitProgram:
-    """Paths of files, and names of link libraries; ``name`` is the program's ``argv[0]``."""
-
-    name: str
-    objects: tuple[str, ...]
-    runtime: str  # the shared library
-    libraries: tuple[str, ...] = ()
-    cxx: bool = False  # needs the C++ standard library
-
-    def command(self, python: str, arguments: Iterable[str] = ()) -> list[str]:
-        """The command line of a process that runs it with ``arguments``."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        return [python, "-P", "-c", _START, str(_ROOT), json.dumps(data), *arguments]
-
-    @classmethod
-    def from_json(cls, text: str) -> JitProgram:
-        """The program of such a command line."""
-        data: dict[str, Any] = json.loads(text)
-        data |= {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-        return cls(**data)

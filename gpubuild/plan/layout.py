@@ -58,11 +58,6 @@ class Layout:
         """``libgpubuild_rt.a``."""
         return self.private / "runtime" / "libgpubuild_rt.a"
 
-    @property
-    def runtime_library(self) -> Path:
-        """The same as a shared library, for programs that run without being linked."""
-        return self.private / "runtime" / "libgpubuild_rt.so"
-
     def program_dir(self, program: str) -> Path:
         """Folder of a program's artefacts."""
         return self.build_dir / file_name(program)

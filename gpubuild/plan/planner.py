@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Goal, Offload, Program, Project
+from gpubuild.model.project import Offload, Program, Project
 from gpubuild.model.step import (
     BundleParams,
     CompileParams,
@@ -55,7 +55,7 @@ class Planner:
     triple: str
     runtime_sources: Mapping[str, Path]  # by their names relative to the runtime's folder
     only_targets: frozenset[str] = frozenset()
-    goal: Goal = Goal.EXECUTABLE
+    link: bool = True
 
     def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
         """The named programs, or all. Raises ``UsageError`` for an unknown name."""
@@ -87,7 +87,7 @@ class Planner:
             steps[step.id] = step
         for program in programs:
             for step in self._program(program, scans, sources):
-                if self.goal is Goal.EXECUTABLE or step.kind is not StepKind.LINK:
+                if self.link or step.kind is not StepKind.LINK:
                     steps.setdefault(step.id, step)
         try:
             return Plan(steps.values())
@@ -107,12 +107,7 @@ class Planner:
         return {program.name: self._program(program, scans, sources)[-1] for program in programs}
 
     def _runtime_steps(self) -> tuple[Step, ...]:
-        match self.goal:
-            case Goal.OBJECTS:
-                return ()
-            case Goal.JIT:
-                return (self._runtime(), self._runtime_library())
-        return (self._runtime(),)
+        return (self._runtime(),) if self.link else ()
 
     def _sources(self) -> SourcePlanner:
         return SourcePlanner(
@@ -130,16 +125,6 @@ class Planner:
             inputs=tuple(Input(name=n, path=p) for n, p in sorted(self.runtime_sources.items())),
             outputs=(Output(name="archive", path=self.layout.runtime_archive),),
             tools=(OURS, "cc", "ar"),
-        )
-
-    def _runtime_library(self) -> Step:
-        return Step(
-            id="runtime/shared",
-            kind=StepKind.LINK,
-            params=LinkParams(shared=True),
-            inputs=(Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),),
-            outputs=(Output(name="executable", path=self.layout.runtime_library, executable=True),),
-            tools=(OURS, "cc"),
         )
 
     def _program(

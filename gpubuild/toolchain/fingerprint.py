@@ -44,7 +44,6 @@ SHAPING = (
     "errors.py",
     "plan/library_search.py",
     "settings.py",
-    "support/elf.py",
     "support/frozen.py",
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",

@@ -148,12 +148,6 @@ def test_away_from_the_build_the_operation_is_named(project: Path, tmp_path: Pat
     assert "  location: src/app.mlir:" in message(moved, "waits")
 
 
-def test_run_without_linking(project: Path) -> None:
-    done = gpubuild("run", "--jit", "app", "--", "copies", cwd=project)
-    line = line_of("copies", project / "src/app.mlir")
-    assert f"  location: src/app.mlir:{line}:3 (gpu.memcpy in @copies)\n" in done.err, done.err
-
-
 def test_upstreams_host_code_says_the_kernel(project: Path) -> None:
     """``select_object`` is upstream's code as it is: it does not say which launch it is at."""
     said = message(project / "build/selected/selected", "oversized")

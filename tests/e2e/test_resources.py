@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,13 +189,6 @@ def project(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, st
     outcome = gpubuild("build", cwd=folder, env=shared_cache)
     assert outcome.code == 0, outcome.err
     return folder
-
-
-def test_jit(project: Path, shared_cache: dict[str, str]) -> None:
-    environment = {**os.environ, **shared_cache, "GPUBUILD_DEVICE": "cpu"}
-    command = [sys.executable, "-m", "gpubuild", "run", "--jit", "-q", "app"]
-    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, check=True)
-    assert done.stdout == expected(ELEMENTS["i8"])
 
 
 def test_gpu_code_has_the_weights(project: Path) -> None:

@@ -57,7 +57,7 @@ OWNER = {
     "networkx": {"plan", "report"},
     "mlir": {"engine"},
     "llvmlite": {"engine"},
-    "elftools": {"inspect"},
+    "elftools": {"engine", "inspect"},
     "msgpack": {"inspect"},
     "argcomplete": {"cli"},
     "rich": {"cli"},

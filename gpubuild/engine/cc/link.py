@@ -258,8 +258,6 @@ def run(params: LinkParams, io: StepIO) -> None:
                 archives.append(io.copy_in(name, f"{role}{number}.a").name)
         # Archives may need each other and the runtime, in any order.
         grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
-        if params.shared:
-            grouped = ("-shared", "-Wl,--whole-archive", *archives, "-Wl,--no-whole-archive")
         driver = "cxx" if params.cxx else "cc"
         # Parts of the C library that zig compiles have debug information with names of folders.
         strip = () if params.debug else ("-Wl,--strip-debug",)

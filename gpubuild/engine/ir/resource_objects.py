@@ -7,6 +7,7 @@ the section's header changed: nothing in a relocatable object refers to the size
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,9 +16,9 @@ from llvmlite import binding
 
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.resources import External, StepResources
-from gpubuild.support import elf
 
-_SIZE = struct.Struct("<Q")  # the last field of a symbol
+_SIZE = struct.Struct("<Q")
+_SIZE_OFFSET = 16  # in a symbol
 _EXTENT = struct.Struct("<QQ")  # offset and size of a section
 _EXTENT_OFFSET = 24  # in a section's header
 _LOCAL = ("internal", "private")
@@ -92,15 +93,19 @@ def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:
     """Return the object with sections at other (offset, size); the symbol of each gets that size, too."""
     if not extents:
         return data
+    from elftools.elf.elffile import ELFFile  # here: few modules have resources
+
     changed = bytearray(data)
-    offsets, sections, names = elf.sections(data)
-    for offset, name in zip(offsets, names, strict=True):
-        if name in extents:
-            _EXTENT.pack_into(changed, offset + _EXTENT_OFFSET, *extents[name])
-    for table in sections:
-        if table[elf.KIND] == elf.SYMBOL_TABLE:
-            for at in range(table[elf.OFFSET], table[elf.OFFSET] + table[elf.SIZE], elf.SYMBOL.size):
-                _, info, _, number, _, _ = elf.SYMBOL.unpack_from(data, at)
-                if info & 15 == elf.DATA_SYMBOL and number < elf.RESERVED and names[number] in extents:
-                    _SIZE.pack_into(changed, at + elf.SYMBOL.size - _SIZE.size, extents[names[number]][1])
+    file = ELFFile(io.BytesIO(data))
+    for number, section in enumerate(file.iter_sections()):
+        if section.name in extents:
+            header = file["e_shoff"] + number * file["e_shentsize"]
+            _EXTENT.pack_into(changed, header + _EXTENT_OFFSET, *extents[section.name])
+        for index, symbol in enumerate(section.iter_symbols() if section["sh_type"] == "SHT_SYMTAB" else ()):
+            if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(symbol["st_shndx"], int):
+                continue
+            name = file.get_section(symbol["st_shndx"]).name
+            if name in extents:
+                at = section["sh_offset"] + index * section["sh_entsize"] + _SIZE_OFFSET
+                _SIZE.pack_into(changed, at, extents[name][1])
     return bytes(changed)

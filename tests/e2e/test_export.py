@@ -1,0 +1,32 @@
+"""`export`: link elsewhere, without gpubuild."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import SAXPY, gpubuild, saxpy_project
+
+
+def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    cpu = {**shared_cache, "GPUBUILD_DEVICE": "cpu"}
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if cc is None:
+        pytest.skip("no C compiler of the system's")
+    folder = saxpy_project(tmp_path / "p", SAXPY.replace("sm_60: {}, sm_90: {}, gfx90a", "gfx90a"))
+    done = gpubuild("export", "-o", tmp_path / "out", cwd=folder, env=cpu)
+    assert done.code == 0, done.err
+    assert gpubuild("export", "-o", folder, cwd=folder).code == 2
+    elsewhere = tmp_path / "else where"
+    shutil.move(tmp_path / "out", elsewhere)
+    shutil.rmtree(folder)
+    assert {"host.o", "host.ll", "main.o", "link.sh", "runtime", "saxpy.places.txt"} == {
+        p.name for p in elsewhere.iterdir()
+    }
+    environment = {"PATH": os.defpath, "CC": cc}
+    subprocess.run(["sh", elsewhere / "link.sh"], env=environment, cwd=tmp_path, check=True)
+    ran = subprocess.run([elsewhere / "saxpy"], env=cpu, capture_output=True, text=True, check=False)
+    assert (ran.returncode, "OK" in ran.stdout) == (0, True), ran.stderr
