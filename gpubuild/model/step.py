@@ -52,6 +52,8 @@ class BundleParams:
     ``handler`` is the attribute text of the offloading handler, such as ``#gpu.select_object<0>``.
     Inputs ``object.N``, ``asm.N``, ``llvm.N`` and ``info.N`` are of target N, those that its format
     takes. The names of targets are written into the bundle, so here they are a part of the key.
+    With ``host_triple``, output ``images`` is an ELF object for it, with all images or, if ``chosen``, those
+    of the object that the handler selects.
     """
 
     module: str
@@ -59,18 +61,20 @@ class BundleParams:
     targets: tuple[Target, ...]
     names: tuple[str, ...]
     formats: tuple[str, ...]
+    host_triple: str = ""
+    chosen: bool = False
 
 
 @frozen
 class HostParams:
     """Lower the host part of one source to an object file.
 
-    Inputs ``host`` (text with a placeholder gpu.binary per module), ``binary.N`` in the order of
-    ``modules`` (images for ``dispatch`` and their strings are read from the binaries; of the modules
-    ``chosen`` the object that their handler selects), for ``clang``
-    ``device.N.M`` (relocatable code of object M of binary N), ``resource.N``, and optionally
-    ``located`` (the same text with locations, not in the key; for diagnostics only).
-    Outputs ``mlir`` (host with real gpu.binary ops), ``llvm`` (text), ``object`` (ELF).
+    Inputs ``host`` (text with a placeholder gpu.binary per module), ``resource.N``, and optionally
+    ``located`` (the same text with locations, not in the key; for diagnostics only). With ``dispatch`` the
+    object refers to the images, which are linked. Otherwise also ``binary.N`` in the order of ``modules``,
+    and for ``clang`` ``device.N.M`` (relocatable code of object M of binary N); of the modules ``chosen``
+    the object that their handler selects is kept.
+    Outputs ``mlir`` (host with the gpu.binary ops that it contains), ``llvm`` (text), ``object`` (ELF).
     """
 
     modules: tuple[str, ...]

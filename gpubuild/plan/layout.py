@@ -117,6 +117,10 @@ class Layout:
         """The module's ``gpu.binary``."""
         return self.program_dir(program) / f"{file_name(module)}.binary.mlir"
 
+    def images_file(self, program: str, module: str) -> Path:
+        """The object with the module's images, which is linked."""
+        return self.program_dir(program) / f"{file_name(module)}.images.o"
+
     def host_file(self, program: str, stem: str, suffix: str) -> Path:
         """``host.mlir|ll|o``; with several MLIR sources ``host.<stem>.…`` for each of them."""
         name = f"host.{file_name(stem)}" if stem else "host"

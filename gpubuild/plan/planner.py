@@ -132,7 +132,7 @@ class Planner:
     ) -> list[Step]:
         stems = _stems([s for s in program.sources if s.suffix in MLIR_SUFFIXES])
         steps: list[Step] = []
-        linked: list[Input] = []
+        linked: list[tuple[Input, Path]] = []  # with the sources that they come from
         kinds: set[str] = set()
         owners: dict[str, Path] = {}
         for source in program.sources:
@@ -140,10 +140,11 @@ class Planner:
                 step, item = sources.host_object(program, source)
                 if step is not None:
                     steps.append(step)
-                linked.append(item)
+                linked.append((item, source))
                 continue
             outline = sources.outline(program, source)
             modules = []
+            objects = []  # steps and outputs
             for scanned in scans[outline.id].modules:
                 if scanned.name in owners:
                     raise UsageError(
@@ -157,11 +158,17 @@ class Planner:
                     check_targets(program.name, module)
                 kinds.update(target.kind for target in module.targets)
                 modules.append(module)
-                steps.extend(self._module(program, outline, module))
+                made = self._module(program, outline, module)
+                steps.extend(made)
+                if program.offload is Offload.DISPATCH:
+                    objects.append((made[-1], "images"))
             resources = resource_inputs(outline, scans[outline.id].resources)
             host = self._host(program, outline, modules, stems[source], resources)
             steps.append(host)
-            linked.append(Input(name="object", path=host.output_path("object"), producer=host.id))
+            objects.insert(0, (host, "object"))
+            linked += [
+                (Input(name="object", path=s.output_path(role), producer=s.id), source) for s, role in objects
+            ]
         self._check_overrides(program, owners)
         steps.append(self._link(program, linked, kinds))
         return steps
@@ -184,6 +191,11 @@ class Planner:
                 Input(name=f"{role}.{number}", path=step.output_path(role), producer=step.id)
                 for role in ("info", *_bundled(target))
             ]
+        dispatch = program.offload is Offload.DISPATCH
+        outputs = [Output(name="binary", path=self.layout.binary_file(program.name, module.name))]
+        if dispatch:
+            outputs.append(Output(name="images", path=self.layout.images_file(program.name, module.name)))
+        bitcode = any(t.format == Format.OFFLOAD for t in settled.targets)
         steps.append(
             Step(
                 id=f"{program.name}/bundle/{module.name}",
@@ -194,15 +206,12 @@ class Planner:
                     targets=settled.targets,
                     names=tuple(target.name for target in settled.targets),
                     formats=tuple(target.format for target in settled.targets),
+                    host_triple=self.triple if dispatch else "",
+                    chosen=dispatch and settled.chosen,
                 ),
                 inputs=tuple(inputs),
-                outputs=(Output(name="binary", path=self.layout.binary_file(program.name, module.name)),),
-                tools=(
-                    OURS,
-                    FACTS,
-                    "mlir",
-                    *["llvmlite"] * any(t.format == Format.OFFLOAD for t in settled.targets),
-                ),
+                outputs=tuple(outputs),
+                tools=(OURS, FACTS, "mlir", *["llvmlite"] * (dispatch or bitcode)),
                 program=program.name,
                 module=module.name,
             )
@@ -247,13 +256,14 @@ class Planner:
         stem: str,
         resources: tuple[Input, ...],
     ) -> Step:
+        embedded = [] if program.offload is Offload.DISPATCH else modules
         binaries = tuple(
             Input(
                 name=f"binary.{number}",
                 path=self.layout.binary_file(program.name, settled.module.name),
                 producer=f"{program.name}/bundle/{settled.module.name}",
             )
-            for number, settled in enumerate(modules)
+            for number, settled in enumerate(embedded)
         )
         if program.offload is Offload.CLANG:
             binaries += self._device_codes(program, modules)
@@ -262,7 +272,7 @@ class Planner:
             kind=StepKind.HOST,
             params=HostParams(
                 modules=tuple(m.module.name for m in modules),
-                chosen=tuple(m.module.name for m in modules if m.chosen),
+                chosen=tuple(m.module.name for m in embedded if m.chosen),
                 offload=program.offload,
                 passes=program.passes.host,
                 opt_level=self.project.opt_level,
@@ -306,10 +316,10 @@ class Planner:
             for n, target in enumerate(settled.targets)
         )
 
-    def _link(self, program: Program, linked: list[Input], kinds: set[str]) -> Step:
+    def _link(self, program: Program, linked: list[tuple[Input, Path]], kinds: set[str]) -> Step:
         numbered = [
             Input(name=f"{item.name}.{n}", path=item.path, producer=item.producer, origin=source)
-            for n, (item, source) in enumerate(zip(linked, program.sources, strict=True))
+            for n, (item, source) in enumerate(linked)
         ]
         cxx = any(s.suffix in CXX_SUFFIXES for s in program.sources)
         tools = [OURS, "cxx" if cxx else "cc"]

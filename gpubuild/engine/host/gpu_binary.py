@@ -1,15 +1,17 @@
 """Create and read ``gpu.binary`` operations, which contain a module's objects and their targets.
 
-The bundle step puts the objects of one gpu.module, one for each target, into one gpu.binary. The host
-step replaces them by one container with all of them, for the runtime to choose from.
+The bundle step puts the objects of one gpu.module, one for each target, into one gpu.binary. With
+``offload: dispatch`` it also puts them into one container in an ELF object, for the runtime to choose from.
+Host code refers to that object, so that it does not change with the kernels.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
@@ -157,6 +159,10 @@ def run(params: BundleParams, io: StepIO) -> None:
         _check_handler(params, module)
         contexts.verify(module)
         io.write("binary", contexts.canonical_text(module))
+        if params.host_triple:
+            kept = keep_selected(binaries(module)[params.module]) if params.chosen else None
+            objects = objects if kept is None else [objects[kept]]
+            write_images(io.out_path("images"), params.module, objects, params.host_triple)
 
 
 def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
@@ -236,19 +242,64 @@ def _selected(handler: str, targets: Sequence[str]) -> int | None:
     return None
 
 
-def embed_container(binary: ir.Operation, module: str) -> None:
-    """Replace the objects of a gpu.binary by one container with all of them.
+def write_images(path: Path, module: str, objects: Sequence[ObjectData], triple: str) -> None:
+    """Write an ELF object with one container of all images, and its size, for host code to refer to.
 
-    It goes into section ``.llvm.offloading``, where LLVM's tools look for images.
+    It is in section ``.llvm.offloading``, where LLVM's tools look for images.
     """
-    objects = read_objects(binary)
-    fat = ObjectData(
-        target=objects[0].target,  # required and unused
-        data=pack([image for item in objects for image in images(item, module)]),
-        properties={SECTION: OFFLOAD_SECTION},
-        format=FATBIN,
+    from gpubuild.engine.ir import llvm  # loaded by bundles only
+
+    data = pack([image for item in objects for image in images(item, module)])
+    name = escaped(images_symbol(module).encode())
+    text = (
+        f'@"{name}" = hidden constant [{len(data)} x i8] c"{escaped(data)}", section "{OFFLOAD_SECTION}", '
+        f'align 8\n@"{name}.size" = hidden constant i64 {len(data)}\n'
     )
-    replace_objects(binary, fat)
+    machine = llvm.target_machine(triple, "generic", "", 0)
+    made = llvm.parse_assembly(text, llvm.new_context(), name="images")
+    llvm.set_target(made, machine)
+    path.write_bytes(llvm.emit_object(made, machine))
+
+
+def images_symbol(module: str) -> str:
+    """Return the name of the container of a module's images."""
+    return f"gpubuild.images.{module}"
+
+
+def refer_to_images(text: str, modules: Iterable[str]) -> str:
+    """Let the LLVM IR of host code load the images of ``modules`` from other objects.
+
+    ``text`` is upstream's translation of the binaries that :func:`keep_place` left.
+    """
+    for module in modules:
+        name = escaped(images_symbol(module).encode())
+        given = escaped(f"{module}_binary".encode()).replace(r"\5C", r"\\")  # as LLVM prints it
+        bare = rf'@(?:"{re.escape(given)}"|{re.escape(given)})'
+        text, found = re.subn(
+            rf"^{bare} = internal constant .*$",
+            lambda _, name=name: (
+                f'@"{name}" = external hidden constant i8\n@"{name}.size" = external hidden constant i64'
+            ),
+            text,
+            flags=re.MULTILINE,
+        )
+        text, loads = re.subn(
+            rf"^( *)(.* = call ptr @mgpuModuleLoad\(ptr ){bare}, i64 \d+\)",
+            lambda match, name=name: (
+                f'{match[1]}%gpubuild.size = load i64, ptr @"{name}.size"\n'
+                f'{match[1]}{match[2]}@"{name}", i64 %gpubuild.size)'
+            ),
+            text,
+            flags=re.MULTILINE,
+        )
+        if (found, loads) != (1, 1):
+            raise StepError(f"the host part does not load the binary of gpu.module @{module}")
+    return text
+
+
+def keep_place(binary: ir.Operation) -> None:
+    """Let a gpu.binary have one object without content, for :func:`refer_to_images`."""
+    replace_objects(binary, ObjectData(target="#nvvm.target", data=b"", properties={}, format=FATBIN))
 
 
 def replace_objects(binary: ir.Operation, item: ObjectData) -> None:

@@ -71,7 +71,7 @@ class _Lowered:
 
 
 def run(params: HostParams, io: StepIO) -> None:
-    """Write ``mlir`` (with real gpu.binary ops), ``llvm`` (as translated) and ``object``.
+    """Write ``mlir``, ``llvm`` (as translated) and ``object``.
 
     Raises ``StepError`` whose diagnostics point into the user's file when ``located`` is there.
     """
@@ -107,12 +107,10 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
             placed = _place_binaries(module, params, io)
             mlir_text = contexts.canonical_text(module)
             for number, (name, binary) in enumerate(placed.items()):
-                if params.offload is Offload.SELECT_OBJECT:
-                    continue
-                kept = gpu_binary.keep_selected(binary) if name in params.chosen else None
                 if params.offload is Offload.DISPATCH:
-                    gpu_binary.embed_container(binary, name)
-                else:
+                    gpu_binary.keep_place(binary)
+                elif params.offload is Offload.CLANG:
+                    kept = gpu_binary.keep_selected(binary) if name in params.chosen else None
                     codes = _device_codes(number, io)
                     codes = codes if kept is None else [codes[kept]]
                     carried.append(clang_offload.embed_record(binary, name, codes))
@@ -128,6 +126,8 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
         with io.stage("translate host"):
             externals = resources.externalize(module.operation)
             text = clang_offload.with_device_code(_translate(module, source), carried)
+            if params.offload is Offload.DISPATCH:
+                text = gpu_binary.refer_to_images(text, placed)
     return _Lowered(mlir_text=mlir_text, llvm_text=text, externals=externals)
 
 
@@ -151,16 +151,18 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
 
 
 def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:
-    """Fill the placeholders. Returns these; other gpu.binary operations are the user's own."""
+    """Fill the placeholders, except for dispatch; return them. Other gpu.binary operations are the user's."""
     found = gpu_binary.binaries(module)
     placed = {}
     for number, name in enumerate(params.modules):
         if name not in found:
             raise StepError(f"the host part has no place for the binary of gpu.module @{name}")
+        placed[name] = found[name]
+        if params.offload is Offload.DISPATCH:
+            continue
         real = gpu_binary.binaries(contexts.parse(io.text(f"binary.{number}")))[name]
         for attribute in ("objects", "offloadingHandler"):
             found[name].attributes[attribute] = real.attributes[attribute]
-        placed[name] = found[name]
     contexts.verify(module)
     return placed
 

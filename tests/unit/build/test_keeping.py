@@ -202,7 +202,7 @@ def test_what_a_result_makes_ready_begins_first(world: World, told: list[str]) -
     ran = [n for n, text in enumerate(told) if text.startswith("ran ")]
     stored = [n for n, text in enumerate(told) if text.startswith("stored ")]
     assert len(ran) == len(stored) == len(report.steps)
-    assert told.index("stored binary") > told.index("ran app/host")
+    assert told.index("stored binary,images") > told.index("ran app/link")
     # Few wait: as many as there are workers, what just ended and what ended meanwhile.
     assert all(sum(r < n for r in ran) - sum(s < n for s in stored) <= 8 for n in range(len(told)))
 
@@ -216,7 +216,7 @@ def test_nothing_is_stored_twice(world: World, told: list[str]) -> None:
 
 def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: list[str]) -> None:
     def engine(job: Job) -> JobResult:
-        if job.step_id == "app/host":
+        if job.step_id == "app/link":
             raise KeyboardInterrupt
         return fake_engine(job)
 
@@ -225,7 +225,7 @@ def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: lis
         world.build()
     world.engine = fake_engine
     world.build()
-    assert world.ran() == {"app/host", "app/link"}
+    assert world.ran() == {"app/link"}
     assert isinstance(world.store, MemoryStore)
     kept = {record.key for record in world.builder().state.records().values()}
     assert kept == set(world.store.records)

@@ -48,7 +48,8 @@ def params(offload: Offload = Offload.DISPATCH, **more: object) -> HostParams:
 
 def lowered(tmp_path: Path, text: str = HOST, given: HostParams | None = None) -> Ran:
     given = given or params()
-    binaries = {f"binary.{n}": bundled(tmp_path) for n in range(len(given.modules))}
+    embedded = () if given.offload is Offload.DISPATCH else given.modules
+    binaries = {f"binary.{n}": bundled(tmp_path) for n in range(len(embedded))}
     return run_step(tmp_path / "host", StepKind.HOST, given, {"host": text, **binaries}, OUTPUTS)
 
 

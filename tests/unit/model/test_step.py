@@ -76,6 +76,8 @@ PARAMS = {
         "targets": (),
         "names": ("b",),
         "formats": ("bin",),
+        "host_triple": "aarch64",
+        "chosen": True,
     },
     HostParams(modules=("m",), offload=Offload.DISPATCH): {
         "modules": ("n",),

@@ -1,18 +1,23 @@
 """gpu.binary: blobs byte for byte, upstream's mlir-opt agrees."""
 
+import io
 import json
 import subprocess
 from pathlib import Path
 
 import mlir as mlir_package
 import pytest
+from elftools.elf.elffile import ELFFile
 from unit.engine.steps import Ran, failing_step, run_step
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
+from gpubuild.model.offload_binary import unpack
 from gpubuild.model.step import BundleParams, StepKind
+from gpubuild.support.frozen import replace
 from gpubuild.targets.amd import AMD
 from gpubuild.targets.target import Target
+from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 SM_60 = Target(name="sm_60", kind="nvvm", triple="nvptx64-nvidia-cuda", chip="sm_60")
@@ -167,3 +172,31 @@ def test_big_blobs_are_exact(tmp_path: Path) -> None:
     )
     (item,) = read(ran.text("binary"))
     assert item.data == blob
+
+
+@pytest.mark.parametrize(("handler", "kept"), [("#gpu.select_object<2>", 2), ("#gpu.select_object<0>", None)])
+def test_images_are_in_an_object_of_their_own(tmp_path: Path, handler: str, kept: int | None) -> None:
+    given = replace(params(handler), host_triple=CPU.triple, chosen=kept is not None)
+    ran = run_step(tmp_path, StepKind.BUNDLE, given, inputs(), ("binary", "images"))
+    elf = ELFFile(io.BytesIO(ran.outputs["images"]))
+    images = unpack(elf.get_section_by_name(".llvm.offloading").data())
+    if kept is not None:
+        assert [i.data for i in images] == [BLOBS[kept]]
+        return
+    assert [(i.image_kind, i.offload_kind, i.strings["arch"]) for i in images] == [
+        (ImageKind.CUBIN, OffloadKind.CUDA, "sm_60"),
+        (ImageKind.PTX, OffloadKind.CUDA, "sm_60"),
+        (ImageKind.CUBIN, OffloadKind.CUDA, "sm_90a"),
+        (ImageKind.OBJECT, OffloadKind.HIP, "gfx90a:sramecc+:xnack-"),
+        (ImageKind.OBJECT, OffloadKind.NONE, "x86-64-v3"),
+    ]
+    assert tuple(i.data for i in images if i.image_kind != ImageKind.PTX) == BLOBS
+    assert images[1].data == PTX.encode() + b"\0"
+    assert {i.strings["gpubuild.module"] for i in images} == {"saxpy_kernels"}
+    assert [i.strings["gpubuild.target"] for i in images] == ["sm_60", "sm_60", "hopper", "gfx90a", "cpu"]
+    assert all('"name":"saxpy"' in i.strings["gpubuild.kernels"] for i in images)
+    assert [i.strings.get("gpubuild.features") for i in images] == [None] * 4 + ["+avx512f"]
+    assert images[3].strings["triple"] == "amdgcn-amd-amdhsa"
+    symbols = {s.name: s for s in elf.get_section_by_name(".symtab").iter_symbols()}
+    assert symbols["gpubuild.images.saxpy_kernels"]["st_other"]["visibility"] == "STV_HIDDEN"
+    assert "gpubuild.images.saxpy_kernels.size" in symbols

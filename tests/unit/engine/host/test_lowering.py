@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.engine.host.test_bundle import BLOBS, OBJECTS, PTX
+from unit.engine.host.test_bundle import BLOBS, OBJECTS
 from unit.engine.host_steps import (
     HOST,
     OUTPUTS,
@@ -22,14 +22,12 @@ from unit.engine.steps import failing_step, run_step
 
 from gpubuild.engine.host import gpu_binary, lowering
 from gpubuild.engine.ir import contexts
-from gpubuild.model.offload_binary import unpack
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams, StepKind
-from gpubuild.targets.vendor import ImageKind, OffloadKind
 
 
 def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path) -> None:
-    text = lowered(tmp_path).text("mlir")
+    text = lowered(tmp_path, given=params(Offload.SELECT_OBJECT)).text("mlir")
     made = subprocess.run([UPSTREAM / "mlir-opt"], input=text, capture_output=True, text=True, check=True)
     with contexts.context():
         objects = gpu_binary.read_objects(gpu_binary.binaries(contexts.parse(made.stdout))["saxpy_kernels"])
@@ -37,25 +35,15 @@ def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path)
     assert "gpu.launch_func" in text
 
 
-def test_dispatch_embeds_a_container_with_every_image(tmp_path: Path) -> None:
-    ran = lowered(tmp_path)
-    data = section(tmp_path, ran.outputs["object"], ".llvm.offloading")
-    assert data is not None
-    images = unpack(data)
-    assert [(i.image_kind, i.offload_kind, i.strings["arch"]) for i in images] == [
-        (ImageKind.CUBIN, OffloadKind.CUDA, "sm_60"),
-        (ImageKind.PTX, OffloadKind.CUDA, "sm_60"),
-        (ImageKind.CUBIN, OffloadKind.CUDA, "sm_90a"),
-        (ImageKind.OBJECT, OffloadKind.HIP, "gfx90a:sramecc+:xnack-"),
-        (ImageKind.OBJECT, OffloadKind.NONE, "x86-64-v3"),
-    ]
-    assert tuple(i.data for i in images if i.image_kind != ImageKind.PTX) == BLOBS
-    assert images[1].data == PTX.encode() + b"\0"
-    assert {i.strings["gpubuild.module"] for i in images} == {"saxpy_kernels"}
-    assert [i.strings["gpubuild.target"] for i in images] == ["sm_60", "sm_60", "hopper", "gfx90a", "cpu"]
-    assert all('"name":"saxpy"' in i.strings["gpubuild.kernels"] for i in images)
-    assert [i.strings.get("gpubuild.features") for i in images] == [None] * 4 + ["+avx512f"]
-    assert images[3].strings["triple"] == "amdgcn-amd-amdhsa"
+@pytest.mark.parametrize("name", ["saxpy_kernels", 'a "k\\.ü'])
+def test_dispatch_refers_to_images_in_another_object(tmp_path: Path, name: str) -> None:
+    text = HOST.replace("@saxpy_kernels", f"@{gpu_binary.quoted(name)}")
+    given = HostParams(modules=(name,), offload=Offload.DISPATCH)
+    found = symbols(
+        tmp_path, run_step(tmp_path, StepKind.HOST, given, {"host": text}, OUTPUTS).outputs["object"]
+    )
+    symbol = f"gpubuild.images.{name}"
+    assert found[symbol] == found[f"{symbol}.size"] == "undefined"
 
 
 def test_modules_are_loaded_by_constructors_that_every_linker_keeps(tmp_path: Path) -> None:
