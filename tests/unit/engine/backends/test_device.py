@@ -420,6 +420,7 @@ def test_json_names_what_is_unknown_null() -> None:
                 "tier_reason": None,
             }
         ],
+        "table": "",
     }
 
 
