@@ -150,7 +150,7 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
         " attributes {gpu.kernel, nvvm.kernel} { llvm.return }"
     )
     source = f'gpu.module @k [#nvvm.target<chip = "sm_75">] {{\n{text}\n}}\n'
-    command = [OWN_MLIR_OPT, "--gpu-module-to-binary=format=llvm"]
+    command = [str(OWN_MLIR_OPT), "--gpu-module-to-binary=format=llvm"]
     made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
     if given:
         made = made.replace("offload = ", f"kernels = <{given}>, offload = ")
