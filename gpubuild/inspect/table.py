@@ -24,14 +24,14 @@ _HEAD = (
 )
 _RIGHT = {"size", "code", "regs", "shared", "spills", "occ"}
 _UNKNOWN = "-"
-_NOT_KNOWN = ((1 << 32) - 1, [-1, -1, -1])  # what upstream writes for values that a code object lacks
+_NOT_KNOWN = ((1 << 32) - 1, [-1, -1, -1])  # upstream's, in a kernel table of AMD
 _SLOW = "fibers"  # the tier that people want to know the reason of
 
 
 def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
 
-    Below it is why kernels run as fibers, and what kernel tables say.
+    Below it are the reasons why kernels run as fibers, and the contents of kernel tables.
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """

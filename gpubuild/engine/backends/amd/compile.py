@@ -48,7 +48,7 @@ _INSTALL_HINT = (
     "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
     "or set ROCM_PATH to a ROCm installation"
 )
-# Of upstream's kernel tables; a number that the code object does not have is -1 as u32.
+# Names of upstream's kernel tables, in which numbers that a code object lacks are _ABSENT.
 _NUMBERS = (
     "agpr_count",
     "group_segment_fixed_size",
@@ -225,18 +225,18 @@ def parse_assembly(text: str, names: Sequence[str]) -> list[KernelInfo]:
     _, _, metadata = text.partition(".amdgpu_metadata")
     found: dict[str, dict[str, str]] = {}
     entry: dict[str, str] = {}
-    field = ""
+    key = ""
     for line in metadata.partition(".end_amdgpu_metadata")[0].splitlines():
         # A kernel's own fields are indented by four; its arguments' fields by more.
         if line.startswith("  - "):
             entry = {}
         if match := re.match(r"(?:  - |    )\.(\w+): *(.*)$", line):
-            field = match[1]
-            entry[field] = match[2].strip("'\"")
-            if field == "name":
+            key = match[1]
+            entry[key] = match[2].strip("'\"")
+            if key == "name":
                 found[entry["name"]] = entry
         elif match := re.match(r"      - +(\d+)$", line):
-            entry[field] += f" {match[1]}"
+            entry[key] += f" {match[1]}"
     return [_kernel(name, found.get(name, {})) for name in names]
 
 
