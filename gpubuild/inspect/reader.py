@@ -112,10 +112,13 @@ def _container(data: bytes) -> list[Module]:
         return _grouped(offload_binary.unpack(data))
 
 
-def _grouped(images: list[Image], *, relinked: bool = False) -> list[Module]:
+def _grouped(images: list[Image], *, relinked: bool = False, tables: bool = False) -> list[Module]:
+    """Return the modules of ``images``; with ``tables`` each image has a kernel table, written by us."""
     objects: dict[tuple[str | None, str | None], list[Object]] = {}
     for image in images:
         item = _container_object(image, relinked=relinked)
+        if tables:
+            item = _with_table(item, image.strings["gpubuild.table"])
         name, handler = image.strings.get("gpubuild.module"), image.strings.get("gpubuild.handler")
         objects.setdefault((name, handler), []).append(item)
     return [
@@ -173,6 +176,14 @@ def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tu
     return tuple(replace(kernel, code_bytes=sizes.get(kernel.name)) for kernel in noted)
 
 
+def _with_table(item: Object, text: str) -> Object:
+    """Return ``item`` with the entries of its kernel table, and with kernels that only the table lists."""
+    entries = {entry.pop("name"): entry for entry in json.loads(text)}
+    known = tuple(replace(kernel, table=entries.pop(kernel.name, None)) for kernel in item.kernels)
+    others = tuple(Kernel(name=name, table=entry) for name, entry in entries.items())
+    return replace(item, kernels=known + others)
+
+
 def _kernel(entry: dict[str, object]) -> Kernel:
     def number(field: str) -> int | None:
         value = entry.get(field)
@@ -222,4 +233,4 @@ def _from_text(data: bytes) -> list[Module]:
             raise DamagedError("MLIR crashed while reading it")
         if done.returncode:
             raise DamagedError(done.output.strip())
-        return _container(made.read_bytes())
+        return _grouped(offload_binary.unpack(made.read_bytes()), tables=True)

@@ -23,7 +23,8 @@ class Kernel:
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
     memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the
-    build noted it. ``code_bytes`` is the size of its instructions.
+    build noted it. ``code_bytes`` is the size of its instructions. ``table`` is the kernel's entry in a
+    ``#gpu.kernel_table``: ``function_type``, ``arg_attrs`` and ``metadata``.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Kernel:
     tier: str | None = None
     tier_reason: str | None = None
     code_bytes: int | None = None
+    table: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +147,14 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
         "format": item.format,
         "size_bytes": len(item.data),
         **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
-        "kernels": [{**asdict(k), "occupancy": _occupancy(item, k, workgroup)} for k in item.kernels],
+        "kernels": [_kernel(item, k, workgroup) for k in item.kernels],
     }
+
+
+def _kernel(item: Object, kernel: Kernel, workgroup: int) -> dict[str, Any]:
+    found = asdict(kernel)
+    table = found.pop("table") or {}
+    return {**found, "occupancy": _occupancy(item, kernel, workgroup), **table}
 
 
 _BITCODE = b"BC\xc0\xde"

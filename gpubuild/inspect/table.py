@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gpubuild.inspect.records import Inspection, Kernel, Object, occupancy, why_no_occupancy
 from gpubuild.support.text import one_line
 from gpubuild.targets.vendor import WORKGROUP
@@ -22,13 +24,14 @@ _HEAD = (
 )
 _RIGHT = {"size", "code", "regs", "shared", "spills", "occ"}
 _UNKNOWN = "-"
+_NOT_KNOWN = ((1 << 32) - 1, [-1, -1, -1])  # upstream's, in a kernel table of AMD
 _SLOW = "fibers"  # the tier that people want to know the reason of
 
 
 def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
 
-    Below it is why kernels run as fibers.
+    Below it are the reasons why kernels run as fibers, and the contents of kernel tables.
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """
@@ -61,7 +64,23 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
         if kernel.tier == _SLOW and kernel.tier_reason
     )
     lines += dict.fromkeys(map(one_line, slow))
+    lines += dict.fromkeys(map(one_line, _kernel_tables(inspection)))
     return "\n".join(lines)
+
+
+def _kernel_tables(inspection: Inspection) -> Iterator[str]:
+    """Yield the type and the metadata of each kernel."""
+    for module in inspection.modules:
+        for item in module.objects:
+            for kernel in item.kernels:
+                if kernel.table is None:
+                    continue
+                name = f"@{module.name} {kernel.name}"
+                yield f"{name}: {kernel.table['function_type']}"
+                metadata = kernel.table["metadata"].items()
+                known = ", ".join(f"{key} {value}" for key, value in metadata if value not in _NOT_KNOWN)
+                if known:
+                    yield f"{name}, {item.target or item.chip or _UNKNOWN}: {known}"
 
 
 def _object_cells(item: Object) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ class CompileParams:
     """Compile one gpu.module for one target.
 
     Inputs ``module`` (canonical text), ``located`` (not in the key; used for diagnostics only),
-    ``lib.N`` (device libraries, .bc or .ll), ``resource.N`` (data of `dense_resource`).
+    ``lib.N`` (device libraries, .bc or .ll), ``resource.N`` (data of `dense_resource`). Instead of
+    ``module`` there may be ``bitcode`` and ``kernels``, the text of its kernel table or nothing.
     Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
     ``object`` (cubin, hsaco, shared object), ``info`` (JSON, backends.kernel_info), and with ``relocatable``
     also ``device``: what clang-linker-wrapper links (engine.backends.gpu_compile).

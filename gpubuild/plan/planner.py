@@ -369,13 +369,17 @@ def _bundled(target: Target) -> tuple[str, ...]:
 
 
 def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:
-    """Return what ``target`` is compiled from: the module's text, or bitcode.
+    """Return what ``target`` is compiled from: the module's text, or bitcode and its table of kernels.
 
     With debug information or checks the locations are part of what is compiled; else they only serve
     messages and stay out of the key.
     """
     if file := settled.bitcode.get(target.name):
-        return (Input(name="bitcode", path=outline.output_path(file), producer=outline.id),)
+        files = {"bitcode": file, "kernels": f"{file}.kernels"}
+        return tuple(
+            Input(name=role, path=outline.output_path(name), producer=outline.id)
+            for role, name in files.items()
+        )
     index = settled.module.index
     text = f"{'located' if target.debug or target.sanitize else 'module'}.{index}.mlir"
     located = outline.output_path(f"located.{index}.mlir")

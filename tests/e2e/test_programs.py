@@ -182,6 +182,8 @@ def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
     again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
     steps = build(again)
     assert not [s for s in steps if "/compile/" in s]
+    (table,) = re.findall(r"kernels = <\[#gpu\.kernel_metadata<.*>\]>, ", op)
+    assert table in (again / "build/app/host.mlir").read_text()
     check_output(again)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -24,6 +24,7 @@ from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir import contexts, llvm, resource_objects
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.kernel_table import KernelEntry, Value, table_text
 from gpubuild.engine.ir.query import operations
 from gpubuild.engine.ir.resources import StepResources
 from gpubuild.engine.ir.step_io import StepIO
@@ -47,7 +48,8 @@ class KernelInfo:
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` the static
     workgroup memory, ``spill_bytes`` the registers stored to memory. ``parameters`` is how many a launch must
-    pass; the runtime finds it right after the name (runtime/core/image.c).
+    pass; the runtime finds it right after the name (runtime/core/image.c). ``metadata`` is that of the kernel
+    table.
     """
 
     name: str
@@ -57,12 +59,24 @@ class KernelInfo:
     spill_bytes: int | None = None
     tier: str | None = None  # CPU only: how work-items run
     tier_reason: str | None = None
+    metadata: Mapping[str, Value] = field(default_factory=dict, compare=False)
 
 
-def info_json(kernels: Sequence[KernelInfo]) -> str:
-    """Return the ``info`` output of a compile step (docs/design/architecture.md)."""
-    document = {"schema": INFO_SCHEMA, "kernels": [asdict(k) for k in kernels]}
+def info_json(kernels: Sequence[KernelInfo], table: str = "") -> str:
+    """Return the ``info`` output of a compile step (docs/design/architecture.md).
+
+    ``table`` is the text of the object's ``#gpu.kernel_table``.
+    """
+    listed = [asdict(kernel) for kernel in kernels]
+    for entry in listed:
+        del entry["metadata"]
+    document = {"schema": INFO_SCHEMA, "kernels": listed, "table": table}
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def info_with_table(kernels: Sequence[KernelInfo], entries: Sequence[KernelEntry]) -> str:
+    """Return ``info`` with a table of ``entries`` and the metadata of ``kernels``."""
+    return info_json(kernels, table_text(entries, {kernel.name: kernel.metadata for kernel in kernels}))
 
 
 def with_ptxas_locations(error: StepError, ptx: str, io: StepIO) -> StepError:
@@ -120,6 +134,7 @@ class DeviceBuild:
     io: StepIO
     features: str = ""
     kernel_names: tuple[str, ...] = ()  # in order
+    entries: tuple[KernelEntry, ...] = ()  # of the kernel table
     module: binding.ModuleRef = None  # set by the stage `lower`
     machine: binding.TargetMachine = None
     assembly: str = ""
@@ -164,7 +179,8 @@ def check_target(build: DeviceBuild) -> None:
 
 def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
     """Parse the LLVM IR that the passes in MLIR produced, for the target's code generator."""
-    build.kernel_names = lowered.kernels
+    build.kernel_names = tuple(entry.name for entry in lowered.kernels)
+    build.entries = lowered.kernels
     build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
     resource_objects.declare(build.module, lowered.externals)
     resource_objects.define_in_place(build.module, lowered.externals, StepResources.of(build.io))
@@ -176,6 +192,23 @@ def take_bitcode(build: DeviceBuild) -> None:
     build.module = llvm.parse_bitcode(build.io.read("bitcode"), llvm.new_context(), name="LLVM bitcode")
     build.kernel_names = tuple(_KERNEL.findall(str(build.module)))
     _take_module(build)
+    kernels = (build.module.get_function(name) for name in build.kernel_names)
+    build.entries = tuple(entry for kernel in kernels if (entry := _imported(kernel)))
+
+
+_TYPES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "ptr"}
+_TYPE = re.compile(r"i\d+|ptr addrspace\((\d+)\)")
+
+
+def _imported(kernel: binding.ValueRef) -> KernelEntry | None:
+    """Return the entry of a kernel of LLVM IR; ``None`` for one with aggregates or vectors as parameters."""
+    types = []
+    for text in (str(argument.type) for argument in kernel.arguments):
+        match = _TYPE.fullmatch(text)
+        if not match and text not in _TYPES:
+            return None
+        types.append(_TYPES.get(text) or (f"ptr<{match[1]}>" if match and match[1] else text))
+    return KernelEntry(name=kernel.name, function_type=f"!llvm.func<void ({', '.join(types)})>")
 
 
 def _take_module(build: DeviceBuild) -> None:
@@ -255,4 +288,5 @@ def emit_bitcode(build: DeviceBuild) -> None:
 def write_info(build: DeviceBuild) -> None:
     """Stage: write the resources of each kernel, with the number of its parameters."""
     kernels = [replace(kernel, parameters=build.parameters.get(kernel.name)) for kernel in build.kernels]
-    build.io.write("info", info_json(kernels))
+    given = build.io.text("kernels") if build.io.has("kernels") else ""
+    build.io.write("info", info_json(kernels, given) if given else info_with_table(kernels, build.entries))

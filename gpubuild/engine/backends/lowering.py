@@ -16,6 +16,7 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
+from gpubuild.engine.ir.kernel_table import KernelEntry, entry_of
 from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Lowering, Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
@@ -49,7 +50,7 @@ class GpuLowering(Legalization):
     """The state of one lowering: its parameters, and the results of passes."""
 
     params: CompileParams
-    kernels: tuple[str, ...] = field(default=(), init=False)  # names, in order
+    kernels: tuple[KernelEntry, ...] = field(default=(), init=False)  # in order
     llvm: str = field(default="", init=False)  # LLVM IR text
     resources: StepResources = field(default=NO_RESOURCES, init=False)
     externals: tuple[External, ...] = field(default=(), init=False)  # variables that are resources
@@ -107,7 +108,7 @@ def lower_text(
                 raise
             raise contexts.with_target(error, params.target.name) from error.__cause__
         kernels = _only_module(module, params)
-        state.kernels = tuple(f.attributes["sym_name"].value for f in kernel_functions(kernels))
+        state.kernels = tuple(map(entry_of, kernel_functions(kernels)))
         if not state.kernels:
             raise StepError(
                 f"gpu.module @{params.module} has no kernel",

@@ -6,6 +6,7 @@ offload container with all images; errors are printed to stderr.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.kernel_table import described
 from gpubuild.engine.ir.query import operations
 from gpubuild.errors import StepError
 from gpubuild.model import offload_binary
@@ -48,6 +50,7 @@ def _image(binary: ir.Operation, item: gpu_binary.ObjectData) -> Image:
             **strings,
             "gpubuild.module": attributes["sym_name"].value,
             "gpubuild.handler": handler,
+            "gpubuild.table": json.dumps(described(item.kernels)),
             "triple": strings.get(gpu_binary.TRIPLE) or written.get("triple", triple),
             "arch": strings.get(gpu_binary.ARCH) or written.get("chip", chip),
         },

@@ -17,6 +17,7 @@ from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.kernel_table import without_metadata
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION as OFFLOAD_SECTION
@@ -46,12 +47,16 @@ SANITIZE = "gpubuild.sanitize"  # of a CPU: the checks of its kernels, joined by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectData:
-    """One ``#gpu.object``. ``target`` is attribute text such as ``#nvvm.target<chip = "sm_60">``."""
+    """One ``#gpu.object``. ``target`` is attribute text such as ``#nvvm.target<chip = "sm_60">``.
+
+    ``kernels`` is the text of its kernel table, empty if it has none.
+    """
 
     target: str
     data: bytes
     properties: Mapping[str, str | int]
     format: int = BINARY
+    kernels: str = ""
 
 
 def make_binary(name: str, handler: str, objects: Sequence[ObjectData]) -> ir.Module:
@@ -75,7 +80,11 @@ def objects_attribute(objects: Sequence[ObjectData]) -> ir.Attribute:
     return ir.ArrayAttr.get(
         [
             ObjectAttr.get(
-                ir.Attribute.parse(item.target), item.format, item.data, _properties(item.properties)
+                ir.Attribute.parse(item.target),
+                item.format,
+                item.data,
+                _properties(item.properties),
+                ir.Attribute.parse(item.kernels) if item.kernels else None,
             )
             for item in objects
         ]
@@ -90,6 +99,7 @@ def read_objects(binary: ir.Operation) -> list[ObjectData]:
             data=item.object,
             properties=_read_properties(item.properties),
             format=item.format,
+            kernels=str(item.kernels or ""),
         )
         for item in map(ObjectAttr, binary.attributes["objects"])
     ]
@@ -168,10 +178,11 @@ def run(params: BundleParams, io: StepIO) -> None:
 def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
     name, target, given = params.names[number], params.targets[number], params.formats[number]
     facts = vendor(target.kind)
+    info = json.loads(io.text(f"info.{number}"))
     properties: dict[str, str | int] = {
         OPT_LEVEL: target.opt_level,
         TARGET: name,
-        KERNELS: _kernels(io.text(f"info.{number}")),
+        KERNELS: json.dumps(info["kernels"], separators=(",", ":"), ensure_ascii=False),
         TRIPLE: target.triple,
         ARCH: facts.arch(target.chip, target.features),
     }
@@ -181,11 +192,14 @@ def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
         properties[SANITIZE] = ",".join(target.sanitize)
     if not given and facts.carries_assembly(target.chip):
         properties[ASM] = io.text(f"asm.{number}")
+    kind = Format(given or Format.BIN)
+    table = info.get("table", "")
     return ObjectData(
         target=target_attr(target),
         data=_data(number, given, io),
         properties=properties,
-        format=_FORMATS[Format(given or Format.BIN)],
+        format=_FORMATS[kind],
+        kernels=table if kind is Format.BIN else without_metadata(table),
     )
 
 
@@ -196,10 +210,6 @@ def _data(number: int, given: str, io: StepIO) -> bytes:
         text = io.text(f"llvm.{number}")
         return llvm.emit_bitcode(llvm.parse_assembly(text, llvm.new_context(), name="optimised LLVM IR"))
     return io.read(f"asm.{number}" if given == Format.ASSEMBLY else f"object.{number}")
-
-
-def _kernels(info: str) -> str:
-    return json.dumps(json.loads(info)["kernels"], separators=(",", ":"), ensure_ascii=False)
 
 
 def _check_handler(params: BundleParams, module: ir.Module) -> None:

@@ -49,8 +49,9 @@ def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
 def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
     """Return the entry of a gpu.binary whose objects are LLVM bitcode, which is compiled for their targets.
 
-    ``"bitcode"`` lists the files of the objects, in the order of ``"targets"``. Raises ``StepError`` for
-    objects of several formats, and for a target that bitcode cannot be compiled for.
+    ``"bitcode"`` lists the files of the objects, in the order of ``"targets"``. The kernel table of each is
+    in a file of the same name with the suffix ``.kernels``. Raises ``StepError`` for objects of several
+    formats, and for a target that bitcode cannot be compiled for.
     """
     name = symbol_name(binary)
     objects = [ObjectAttr(item) for item in binary.attributes["objects"]]

@@ -143,8 +143,9 @@ def _split(source: _Source, io: StepIO) -> None:
         _replace_by_placeholder(kernels)
     for binary in [op.operation for op in block if has_bitcode(op.operation)]:
         entry = describe_binary(binary, len(entries))
-        for file, item in zip(entry["bitcode"], binary.attributes["objects"], strict=True):
-            io.write(file, ObjectAttr(item).object)
+        for file, item in zip(entry["bitcode"], map(ObjectAttr, binary.attributes["objects"]), strict=True):
+            io.write(file, item.object)
+            io.write(f"{file}.kernels", str(item.kernels or ""))
         entries.append(entry)
         _replace_by_placeholder(binary)
     if entries:

@@ -30,6 +30,7 @@ from gpubuild.engine.backends.gpu_compile import (
 )
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.ir import llvm, step_io
+from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -47,6 +48,20 @@ _INSTALL_HINT = (
     "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
     "or set ROCM_PATH to a ROCm installation"
 )
+# Names of upstream's kernel tables, in which numbers that a code object lacks are _ABSENT.
+_NUMBERS = (
+    "agpr_count",
+    "group_segment_fixed_size",
+    "max_flat_workgroup_size",
+    "private_segment_fixed_size",
+    "sgpr_count",
+    "sgpr_spill_count",
+    "vgpr_count",
+    "vgpr_spill_count",
+    "wavefront_size",
+)
+_SIZES = ("reqd_workgroup_size", "workgroup_size_hint")
+_ABSENT = (1 << 32) - 1
 _OBJECT_FILE, _BITCODE_FILE, _ASSEMBLY_FILE = "module.o", "module.bc", "module.s"
 _ASM = re.compile(r'(?:^|\s)asm (?:[a-z]+ )*"', re.MULTILINE)  # quotes inside strings are escaped
 
@@ -210,14 +225,18 @@ def parse_assembly(text: str, names: Sequence[str]) -> list[KernelInfo]:
     _, _, metadata = text.partition(".amdgpu_metadata")
     found: dict[str, dict[str, str]] = {}
     entry: dict[str, str] = {}
+    key = ""
     for line in metadata.partition(".end_amdgpu_metadata")[0].splitlines():
         # A kernel's own fields are indented by four; its arguments' fields by more.
         if line.startswith("  - "):
             entry = {}
-        if match := re.match(r"(?:  - |    )\.(\w+): +(.*)$", line):
-            entry[match[1]] = match[2].strip("'\"")
-            if match[1] == "name":
+        if match := re.match(r"(?:  - |    )\.(\w+): *(.*)$", line):
+            key = match[1]
+            entry[key] = match[2].strip("'\"")
+            if key == "name":
                 found[entry["name"]] = entry
+        elif match := re.match(r"      - +(\d+)$", line):
+            entry[key] += f" {match[1]}"
     return [_kernel(name, found.get(name, {})) for name in names]
 
 
@@ -232,7 +251,17 @@ def _kernel(name: str, fields: dict[str, str]) -> KernelInfo:
         registers=number("vgpr_count"),
         shared_bytes=number("group_segment_fixed_size"),
         spill_bytes=None if spills is None else 4 * spills,  # a register of a lane has 4 bytes
+        metadata=_table_metadata(fields) if fields else {},
     )
+
+
+def _table_metadata(fields: dict[str, str]) -> dict[str, Value]:
+    """Return the values that upstream lists, with its values for absent ones."""
+    numbers = {name: int(fields.get(name, "") or _ABSENT) for name in _NUMBERS}
+    return {
+        **numbers,
+        **{name: [int(n) for n in fields.get(name, "").split()] or [-1, -1, -1] for name in _SIZES},
+    }
 
 
 def code_object_version(target: Target) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 from llvmlite import binding
@@ -12,14 +13,16 @@ from mlir import ir
 from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import image_layout, libdevice_calls
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
+from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json, user_libraries
+from gpubuild.engine.backends.gpu_compile import KernelInfo, info_with_table, user_libraries
 from gpubuild.engine.ir import contexts, llvm, resource_objects, step_io
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
@@ -250,10 +253,22 @@ def write_info(build: CpuBuild) -> None:
             shared_bytes=kernel.shared_bytes,
             tier=kernel.tier.tier.label,
             tier_reason=kernel.tier.reason or None,
+            metadata=_metadata(kernel),
         )
         for kernel in (build.lowering.kernels if build.lowering else ())
     ]
-    build.io.write("info", info_json(infos))
+    build.io.write("info", info_with_table(infos, build.lowering.entries if build.lowering else ()))
+
+
+def _metadata(kernel: KernelFacts) -> dict[str, Value]:
+    found: dict[str, Value] = {"shared_bytes": kernel.shared_bytes, "tier": kernel.tier.tier.label}
+    if kernel.tier.reason:
+        found["tier_reason"] = kernel.tier.reason
+    if most := prod(kernel.required_block) or kernel.max_items:
+        found["max_work_items"] = most
+    if any(kernel.required_block):
+        found["required_workgroup"] = kernel.required_block
+    return found
 
 
 Stage = tuple[str, Callable[[CpuBuild], None]]

@@ -14,6 +14,7 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, locate
+from gpubuild.engine.ir.kernel_table import KernelEntry
 from gpubuild.engine.ir.locations import address
 from gpubuild.engine.ir.query import symbol_name
 from gpubuild.engine.ir.resources import External
@@ -55,6 +56,7 @@ class CpuLowering(Legalization):
     workgroup_bytes: int = 0  # of the variables that all kernels share
     context_bytes: dict[str, int] = field(default_factory=dict)  # by kernel
     kernels: tuple[KernelFacts, ...] = ()
+    entries: tuple[KernelEntry, ...] = ()  # of the kernel table
     externals: tuple[External, ...] = ()  # variables whose data LLVM does not see
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from gpubuild.engine.backends.gpu_compile import (
 from gpubuild.engine.backends.lowering import lower
 from gpubuild.engine.backends.nvidia import passes, workarounds
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
@@ -38,9 +41,12 @@ _NEEDS_PTX = re.compile(r"requires PTX ISA \.version (\d+)\.(\d) or later")
 # Lines of `ptxas -v`.
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
 _PROPERTIES = re.compile(r"Function properties for (\S+)")
-_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
+# The directives between the parameters of a kernel and its body.
+_KERNEL_HEAD = re.compile(r"\.entry\s+([\w$%]+)\s*\([^()]*\)([^{]*)\{")
+_WORKGROUP = re.compile(r"\.(maxntid|reqntid)\s+(\d+(?:\s*,\s*\d+)*)")
 _PTX_FILE = "module.ptx"  # a fixed name, so that no path of this machine is in the cubin
 
 
@@ -103,7 +109,11 @@ def assemble(build: DeviceBuild) -> None:
     """Stage: run ptxas."""
     (build.io.scratch / _PTX_FILE).write_text(build.assembly, encoding="utf-8")
     output = _run_ptxas(build, "-v", role="object")
-    build.kernels = parse_ptxas(output, build.kernel_names)
+    limits = workgroup_limits(build.assembly)
+    build.kernels = [
+        replace(kernel, metadata={**kernel.metadata, **limits.get(kernel.name, {})})
+        for kernel in parse_ptxas(output, build.kernel_names)
+    ]
     for line in output.splitlines():
         if "warning" in line:
             build.io.warn(line.strip())
@@ -157,14 +167,32 @@ def parse_ptxas(output: str, names: Sequence[str]) -> list[KernelInfo]:
     for line in output.splitlines():
         if match := _ENTRY.search(line) or _PROPERTIES.search(line):
             name = match[1]
-        elif match := _SPILLS.search(line):
-            found.setdefault(name, {})["spill_bytes"] = int(match[1])
+        elif match := _FRAME.search(line):
+            found.setdefault(name, {}).update(private_bytes=int(match[1]), spill_bytes=int(match[2]))
         if match := _REGISTERS.search(line):
             values = found.setdefault(name, {})
             values["registers"] = int(match[1])
             shared = _SHARED.search(line)
             values["shared_bytes"] = int(shared[1]) if shared else 0
-    return [KernelInfo(name=n, **found.get(n, {})) for n in names]
+    infos = []
+    for name in names:
+        metadata = found.get(name, {})
+        values = {key: value for key, value in metadata.items() if key != "private_bytes"}
+        infos.append(KernelInfo(name=name, **values, metadata=metadata))
+    return infos
+
+
+def workgroup_limits(ptx: str) -> dict[str, dict[str, Value]]:
+    """Return by kernel the workgroup sizes that PTX allows."""
+    found: dict[str, dict[str, Value]] = {}
+    for name, directives in _KERNEL_HEAD.findall(ptx):
+        for directive, sizes in _WORKGROUP.findall(directives):
+            extents = [int(size) for size in sizes.split(",")]
+            limits = found.setdefault(name, {})
+            limits["max_work_items"] = prod(extents)
+            if directive == "reqntid":
+                limits["required_workgroup"] = [*extents, 1, 1][:3]
+    return found
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (

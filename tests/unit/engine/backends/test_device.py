@@ -25,7 +25,7 @@ from unit.projects import TARGETS
 
 from gpubuild.engine.backends.amd.compile import parse_assembly
 from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
-from gpubuild.engine.backends.nvidia.compile import parse_ptxas
+from gpubuild.engine.backends.nvidia.compile import parse_ptxas, workgroup_limits
 from gpubuild.engine.ir import llvm
 from gpubuild.errors import Location, StepError, ToolNotFoundError
 from gpubuild.model.step import CompileParams, StepKind
@@ -390,11 +390,32 @@ amdhsa.target:   amdgcn-amd-amdhsa--gfx90a
 
 
 def test_ptxas_output_in_the_order_asked_for() -> None:
-    assert parse_ptxas(PTXAS, ["first", "second", "absent"]) == [
+    found = parse_ptxas(PTXAS, ["first", "second", "absent"])
+    values = {"private_bytes": 16, "registers": 255, "shared_bytes": 2048, "spill_bytes": 12}
+    assert [found[1].metadata, found[2].metadata] == [values, {}]
+    assert found == [
         KernelInfo(name="first", registers=8, shared_bytes=0, spill_bytes=0),
         KernelInfo(name="second", registers=255, shared_bytes=2048, spill_bytes=12),
         KernelInfo(name="absent"),
     ]
+
+
+def test_workgroup_sizes_that_ptx_allows() -> None:
+    ptx = """.visible .entry f(
+	.param .u64 .ptr .align 1 f_param_0
+)
+.reqntid 8, 4
+{ ret; }
+.visible .entry plain() { .reg .b32 %r; ret; }
+.visible .entry g()
+.maxntid 16, 2, 2
+.minnctapersm 2
+{ ret; }
+"""
+    assert workgroup_limits(ptx) == {
+        "f": {"max_work_items": 32, "required_workgroup": [8, 4, 1]},
+        "g": {"max_work_items": 64},
+    }
 
 
 def test_amd_metadata() -> None:
@@ -420,6 +441,7 @@ def test_json_names_what_is_unknown_null() -> None:
                 "tier_reason": None,
             }
         ],
+        "table": "",
     }
 
 

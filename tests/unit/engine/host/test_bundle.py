@@ -45,7 +45,10 @@ OBJECTS = (SM_60, SM_90A, GFX90A, CPU)
 BLOBS = (bytes(range(256)), b'"\\22"\0', b"\x7fELF\n\r\t", b"")
 PTX = '.version 7.8\n.target sm_60\n// "quoted" \\ ünïcode\n'
 KERNELS = [{"name": "saxpy", "registers": 12, "shared_bytes": 0, "spill_bytes": None}]
-INFO = json.dumps({"schema": 1, "kernels": KERNELS})
+SIGNATURE = '"a\\22,<b", !llvm.func<void (ptr<1>, f32)>, arg_attrs = [{llvm.noalias}, {}]'
+METADATA = ', metadata = {note = "x, }>", registers = 12 : i64}'
+TABLE = '#gpu.kernel_table<[#gpu.kernel_metadata<{}>, #gpu.kernel_metadata<"saxpy", () -> ()>]>'
+INFO = json.dumps({"schema": 1, "kernels": KERNELS, "table": TABLE.format(SIGNATURE + METADATA)})
 
 
 def params(handler: str = "#gpu.select_object<0>", targets: tuple[Target, ...] = OBJECTS) -> BundleParams:
@@ -159,6 +162,13 @@ def test_a_handler_that_does_not_parse_is_an_error(tmp_path: Path, capfd: pytest
     assert error.diagnostics
     assert error.stage == "bundle"
     assert capfd.readouterr().err == ""  # reported once, not also printed
+
+
+@pytest.mark.parametrize("given", ["", "bin", "assembly"])
+def test_only_machine_code_has_metadata_of_kernels(tmp_path: Path, given: str) -> None:
+    found = read(upstream(bundle(tmp_path, params(targets=(replace(GFX90A, format=given),))).text("binary")))
+    metadata = "" if given == "assembly" else METADATA
+    assert [item.kernels for item in found] == [TABLE.format(SIGNATURE + metadata)]
 
 
 def test_big_blobs_are_exact(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from gpubuild.engine.backends.cpu.state import (
     CpuLowering,
     kernel_module,
 )
+from gpubuild.engine.ir.kernel_table import entry_of
 from gpubuild.engine.ir.passes import rewrite_each
 from gpubuild.engine.ir.query import callee, defining_op, matching, symbol_name
 from gpubuild.errors import StepError
@@ -79,13 +80,14 @@ def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
     }
     refused = {symbol_name(f): f.attributes[NO_FISSION].value for f in found if NO_FISSION in f.attributes}
     tiers = choose_tiers(facts.values(), workgroups, refused)
-    kernels = []
+    kernels, entries = [], []
     for function in found:
         name, attributes = symbol_name(function), function.attributes
         is_kernel = "nvvm.kernel" in attributes or "gpu.kernel" in attributes
         if is_kernel and WORKGROUP_OF not in attributes:
             required, most = _block_sizes(function)
             versions = attributes.get(ALIAS_VERSIONS)
+            entries.append(entry_of(function, hidden=1))  # the work-item
             kernels.append(
                 KernelFacts(
                     name=name,
@@ -101,7 +103,7 @@ def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
                     coalesced=COALESCED in attributes,
                 )
             )
-    lowering.kernels = tuple(kernels)
+    lowering.kernels, lowering.entries = tuple(kernels), tuple(entries)
     for function in found:
         _set_attributes(function, lowering)
 
