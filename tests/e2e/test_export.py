@@ -23,9 +23,15 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     elsewhere = tmp_path / "else where"
     shutil.move(tmp_path / "out", elsewhere)
     shutil.rmtree(folder)
-    assert {"host.o", "host.ll", "main.o", "link.sh", "runtime", "saxpy.places.txt"} == {
-        p.name for p in elsewhere.iterdir()
-    }
+    assert {
+        "host.o",
+        "host.ll",
+        "main.o",
+        "link.sh",
+        "runtime",
+        "saxpy.places.txt",
+        "saxpy_kernels.images.o",
+    } == {p.name for p in elsewhere.iterdir()}
     environment = {"PATH": os.defpath, "CC": cc}
     subprocess.run(["sh", elsewhere / "link.sh"], env=environment, cwd=tmp_path, check=True)
     ran = subprocess.run([elsewhere / "saxpy"], env=cpu, capture_output=True, text=True, check=False)

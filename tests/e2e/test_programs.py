@@ -149,7 +149,8 @@ def test_targets_and_handler_in_the_ir(offload: str, tmp_path: Path) -> None:
         assert {s.rsplit("/", 1)[1] for s in steps if "/compile/" in s} == {"sm_75", "cpu"}
         check_output(folder)
     if offload != "select_object":
-        listed = gpubuild("inspect", "--json", "build/app/host.o", cwd=folder).document
+        made = "k.images.o" if offload == "dispatch" else "host.o"
+        listed = gpubuild("inspect", "--json", f"build/app/{made}", cwd=folder).document
         assert {item["chip"] for m in listed["modules"] for item in m["objects"]} == {"x86-64-v2"}
 
 
