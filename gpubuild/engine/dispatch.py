@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from importlib import import_module
-from types import ModuleType
 
 from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.dump import dumping
@@ -24,8 +22,7 @@ from gpubuild.model.step import (
     PreprocessParams,
     RuntimeParams,
 )
-from gpubuild.targets.registry import vendor, vendors
-from gpubuild.targets.vendor import Vendor
+from gpubuild.targets.registry import vendor
 
 _SEARCH_FOLDER = "second-look"  # in the job's own, so that the log of the first run stays
 _SEARCH_SECONDS = 60.0
@@ -91,74 +88,46 @@ def _function_of(error: StepError, job: Job, io: StepIO) -> str:
     return error.kernel
 
 
+_MODULES: dict[type[Params], str] = {
+    OutlineParams: "gpubuild.engine.source.outline",
+    BundleParams: "gpubuild.engine.host.gpu_binary",
+    HostParams: "gpubuild.engine.host.lowering",
+    LlvmParams: "gpubuild.engine.host.object_code",
+    PreprocessParams: "gpubuild.engine.cc.compile",
+    CcParams: "gpubuild.engine.cc.compile",
+    RuntimeParams: "gpubuild.engine.cc.compile",
+    LinkParams: "gpubuild.engine.cc.link",
+}
+_ONLY_START_COMPILERS = (PreprocessParams, CcParams, RuntimeParams, LinkParams)
+
+
+def _module(params: Params) -> str:
+    """Return the name of the module whose ``run(params, io)`` runs a step."""
+    if isinstance(params, CompileParams):
+        return f"{vendor(params.target.kind).backend}.compile"
+    return _MODULES[type(params)]
+
+
 def _run(job: Job, io: StepIO) -> None:
-    match job.params:
-        case OutlineParams() as params:
-            from gpubuild.engine.source import outline
-
-            outline.run(params, io)
-        case CompileParams() as params:
-            _back_end(vendor(params.target.kind)).run(params, io)
-        case BundleParams() as params:
-            from gpubuild.engine.host import gpu_binary
-
-            gpu_binary.run(params, io)
-        case HostParams() as params:
-            from gpubuild.engine.host import lowering
-
-            lowering.run(params, io)
-        case PreprocessParams() | CcParams() | RuntimeParams() as params:
-            from gpubuild.engine.cc import compile as cc_compile
-
-            cc_compile.run(params, io)
-        case LlvmParams() as params:
-            from gpubuild.engine.host import object_code
-
-            object_code.run(params, io)
-        case LinkParams() as params:
-            from gpubuild.engine.cc import link
-
-            link.run(params, io)
+    import_module(_module(job.params)).run(job.params, io)
 
 
-def _back_end(vendor: Vendor) -> ModuleType:
-    """Return the module of a vendor's package whose ``run(params, io)`` runs a compile step."""
-    return import_module(f"{vendor.backend}.compile")
-
-
-class Part(StrEnum):
-    """The part of the engine that a job needs; each includes those before it."""
-
-    NOTHING = ""  # the job only starts a compiler
-    MLIR = "mlir"
-    ALL = "all"
-
-
-def part_for(job: Job) -> Part:
+def part_for(job: Job) -> str:
     """Return what to :func:`preload` for ``job``: loading more would take most of its time."""
-    match job.params:
-        case PreprocessParams() | CcParams() | RuntimeParams() | LinkParams():
-            return Part.NOTHING
-        case OutlineParams():
-            return Part.MLIR
-        case _:
-            return Part.ALL
+    return "" if isinstance(job.params, _ONLY_START_COMPILERS) else _module(job.params)
 
 
 def preload(part: str) -> None:
-    """Load modules, code generators and an MLIR context once, before jobs are forked.
+    """Load a module that runs steps, with code generators and an MLIR context, before jobs are forked.
 
-    Starts no thread, and runs nothing that a user wrote. Part.MLIR takes 70 ms, the rest 150 ms.
+    Starts no thread, and runs nothing that a user wrote. Outlining takes 70 ms, a back end 20 to 100 ms more.
     """
     import gpubuild.engine.ir.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine.ir import contexts
-    from gpubuild.engine.source import outline  # noqa: F401
 
     contexts.make_spare_context()
-    if part == Part.ALL:
-        from gpubuild.engine.host import lowering  # noqa: F401
+    import_module(part)
+    if part != _MODULES[OutlineParams]:
         from gpubuild.engine.ir import llvm
 
-        for each in vendors():
-            _back_end(each)
         llvm.initialize()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from gpubuild.engine.cc.driver import COMMON_FLAGS, first_lines, messages, run_driver
@@ -14,6 +13,7 @@ from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.project import language_arguments, search_arguments
 from gpubuild.model.step import CcParams, PreprocessParams
+from gpubuild.support.frozen import frozen
 
 # A backslash escapes a blank, a hash or itself before one; `$$` is a dollar.
 _TOKEN = re.compile(r"(?:\\[ \t#]|\\(?!\r?\n)|\$\$|[^\s\\])+")
@@ -46,7 +46,7 @@ _EQUAL_EVERYWHERE = (
 _MOST_RUNS = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Run:
     text: bytes
     files: dict[str, Digest]  # that were read, by their names in the compiler's list

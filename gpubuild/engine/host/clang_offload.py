@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
@@ -23,6 +22,7 @@ from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.host.gpu_binary import FATBIN, ObjectData
 from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION, Image, pack
+from gpubuild.support.frozen import frozen
 from gpubuild.support.text import escaped
 from gpubuild.targets.registry import of_triple
 from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind
@@ -35,7 +35,7 @@ _ENTRY = "{ i64, i16, i16, i32, ptr, ptr, i64, i64, ptr }"
 _USED = re.compile(r"^@llvm\.compiler\.used = ", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Carried:
     """Device code of one module: a container for the wrapper, and the kernels to register."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mlir import ir
@@ -23,6 +22,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION as OFFLOAD_SECTION
 from gpubuild.model.offload_binary import Image, pack
 from gpubuild.model.step import BundleParams
+from gpubuild.support.frozen import frozen
 from gpubuild.support.text import escaped
 from gpubuild.targets.registry import of_triple, vendor
 from gpubuild.targets.target import Target
@@ -45,7 +45,7 @@ FEATURES = "gpubuild.features"  # of a CPU, those that its chip does not imply
 SANITIZE = "gpubuild.sanitize"  # of a CPU: the checks of its kernels, joined by commas
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ObjectData:
     """One ``#gpu.object``. ``target`` is attribute text such as ``#nvvm.target<chip = "sm_60">``.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir import ir
 
 from gpubuild.engine.host import async_ops, call_locations, clang_offload, gpu_binary, object_code
@@ -18,6 +16,7 @@ from gpubuild.engine.legalize.unsupported_ops import diagnostics, narrow_memory
 from gpubuild.errors import StepError
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams
+from gpubuild.support.frozen import frozen
 
 # Runs after async_ops.normalize. `convert-math-to-libm` lowers operations without an LLVM intrinsic to
 # calls, which the second `convert-to-llvm` lowers.
@@ -38,7 +37,7 @@ _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _HostLowering:
     source: SourceText
 
@@ -63,7 +62,7 @@ LEGALIZE: tuple[Pass[Lowering], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Lowered:
     mlir_text: str
     llvm_text: str

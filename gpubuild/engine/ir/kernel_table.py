@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from gpubuild.engine.ir.query import symbol_name
+from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import escaped
 
 Value = int | str | Sequence[int]
@@ -18,7 +18,7 @@ _ITEM = "#gpu.kernel_metadata<"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|>=|[<({\[\])}>,]')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KernelEntry:
     """One ``#gpu.kernel_metadata``, with its parameters as text; empty where it has none."""
 

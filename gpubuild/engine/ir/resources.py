@@ -16,7 +16,6 @@ import mmap
 import re
 from binascii import unhexlify
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -28,6 +27,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.digest import Digest, digest_bytes
+from gpubuild.support.frozen import frozen
 
 ROLE = "resource."
 _NAMED = re.compile(r"dense_resource<sha256_([0-9a-f]{64})")
@@ -158,7 +158,7 @@ class SourceResources:
         return match[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class External:
     """A global variable whose data LLVM does not see.
 
@@ -369,7 +369,7 @@ _ALIGNMENT_DIGITS = 8  # before the data
 _CHUNK = 1 << 24  # digits or bytes at once
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Digits:
     """The hexadecimal digits of one resource: ``text[start:end]``."""
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.legalize.subgroup_shuffle import below, last_word
+from gpubuild.support.frozen import frozen
 
 _TYPE = re.compile(r'!gpu\.mma_matrix<(\d+)x(\d+)x(\w+), "(\w)Op">')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MatrixType:
     """A ``!gpu.mma_matrix``: ``role`` is A, B or C, ``element`` is text such as ``si8``."""
 
@@ -47,7 +47,7 @@ class MatrixType:
         return self.element.startswith("u")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Tiles:
     """A matrix cut into ``down`` x ``across`` tiles of ``rows`` x ``columns`` elements."""
 
@@ -74,7 +74,7 @@ class Tiles:
         return self.down * self.across
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Fragment:
     """The part of a matrix that a lane has: ``rows`` x ``columns`` elements, a vector of rows.
 
@@ -123,7 +123,7 @@ _INTEGERS = {
 FUNCTIONS = frozenset({*_FLOATS, *_INTEGERS, "negates", "extf"})  # of gpu.subgroup_mma_elementwise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class MatrixOp:
     """An op with the fragments of its matrix operands and results, in order; ``lanes`` in a subgroup."""
 
@@ -243,7 +243,7 @@ EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Location:
     """A fragment in memory: ``height`` runs of ``width`` elements, one in each row of memory."""
 

@@ -7,12 +7,12 @@ arguments from wrong offsets, CPUs would crash on ``%s``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.support.frozen import frozen
 
 _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0']*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
@@ -25,7 +25,7 @@ _WORD_BITS, _DOUBLE_BITS = 32, 64
 _PERCENT = "write %% for a percent sign"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Conversion:
     """One value that a format needs, also for a ``*``: an integer of ``bits``, or a float."""
 

@@ -12,14 +12,13 @@ the smallest scale, 2 to the -127th, as zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Compare, CompareFloats, Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.ir.query import element_type, first, shaped_like
+from gpubuild.support.frozen import frozen
 
 _F32_MANTISSA, _F32_BIAS = 23, 127
 _F32_MAGNITUDE, _F32_INFINITY = 0x7FFFFFFF, 0x7F800000
@@ -30,7 +29,7 @@ _NAN_SCALE = 0xFF
 _IEEE, _FINITE, _UNSIGNED_ZERO, _SATURATES = range(4)  # what replaces infinities and NaNs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Format:
     mantissa: int  # bits
     bias: int

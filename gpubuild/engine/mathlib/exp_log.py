@@ -12,7 +12,6 @@ below 2^-58; the exponential's are Taylor's. Those of f32 are least squares on C
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import factorial
 
@@ -27,6 +26,7 @@ from gpubuild.engine.mathlib.expressions import (
     quick_sum,
     two_sum,
 )
+from gpubuild.support.frozen import frozen
 
 LN2_F32 = (0.693145751953125, 1.4286068203094172e-06)  # in two parts
 _LN2_LOW = 2.3190468138462996e-17  # ln 2 is LN2 + this
@@ -68,7 +68,7 @@ _BASES = {
 _LOG1P = {"double": (_LOG, *_BASES["log"][2:], 2.0**-54), "float": (_LOG_F32, *LN2_F32, 2.0**-25)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Base:
     """b^x as 2^n * b^r: n = round(x * steps), r = x - n * (high + low), b^r = 1 + lead * r + r^2 * q(r)."""
 

@@ -7,12 +7,12 @@ Taylor's or minimax fits; docs/cpu.md has bounds on errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import factorial
 
 from gpubuild.engine.mathlib.exp_log import LN2_F32, exp_f32, exp_short, log1p, log_short
 from gpubuild.engine.mathlib.expressions import INFINITY, LN2, NAN, Function, Real, in_f64, quick_sum
+from gpubuild.support.frozen import frozen
 
 _STEPS = 1.4426950408889634
 # (tanh x / x - 1) / x^2 in x^2 up to 0.625^2
@@ -20,7 +20,7 @@ _TANH_F32 = (-0.3333328068256378, 0.13331440091133118, -0.053739551454782486, 0.
              -0.005704497452825308)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Fits:
     """Values that differ between the types: ln 2 in parts, coefficients, bounds of functions."""
 

@@ -9,10 +9,10 @@ has bounds on errors.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from gpubuild.engine.mathlib.expressions import INFINITY, Condition, Function, Real, in_f64, quick_sum
+from gpubuild.support.frozen import frozen
 
 _ATAN_F32 = (-0.3333333329631246, 0.19999994394064738, -0.14285426202478851, 0.11104048869896439,
              -0.08997235801538626, 0.06992926083251341, -0.03795313431487493)  # fmt: skip
@@ -42,7 +42,7 @@ _QUARTER_SINGLE = (0.785398006439209, 1.5695823663008923e-07)
 _EIGHTH = 0.41421356237309503  # tan(pi/8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Fits:
     """Values that differ between the types: coefficients, and whether second parts of numbers count."""
 
@@ -89,7 +89,7 @@ def _quotient(fits: _Fits, top: tuple[Real, Real], bottom: tuple[Real, Real]) ->
     return u, (((top[0] - high) - low) + (top[1] - u * bottom[1])) / bottom[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Angle:
     """The angle quarters * pi / 4 + large + small."""
 

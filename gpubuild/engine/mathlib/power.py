@@ -8,7 +8,6 @@ exact cube misses. docs/cpu.md has bounds on errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from gpubuild.engine.mathlib.exp_log import LN2_F32, exp_short, log_short, near_one
@@ -23,9 +22,10 @@ from gpubuild.engine.mathlib.expressions import (
     two_sum,
 )
 from gpubuild.engine.mathlib.hyperbolic import exp_of_sum
+from gpubuild.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Fits:
     """Values that differ between the types: coefficients, constants in parts, and bounds."""
 

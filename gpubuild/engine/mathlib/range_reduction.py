@@ -13,10 +13,10 @@ the remainder are good. The code is a branch of its own, which work-items with n
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 from gpubuild.engine.mathlib.expressions import NAN, SHORT, Code, Condition, Real, quick_sum
+from gpubuild.support.frozen import frozen
 
 PREFIX = "gpubuild.far."
 _ATTRIBUTES = "noinline nounwind willreturn memory(none)"
@@ -87,7 +87,7 @@ _TABLE = "@gpubuild.two_over_pi"
 _CONSTANTS = 4  # AMDGPU's address space for them; others have no special one of this number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Layout:
     """The bits of a type, and pi/2 in two parts of it."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
@@ -27,6 +26,7 @@ from gpubuild.engine.source.module_index import (
 )
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
+from gpubuild.support.frozen import frozen
 
 INDEX_SCHEMA = 2
 # Constants are sunk first, so that they do not become arguments of the kernel.
@@ -37,7 +37,7 @@ _LAUNCHES = ("gpu.launch", "gpu.launch_func")
 _SEQUENCES = "transform.with_named_sequence"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Source:
     """A module, the lines of its file for messages, and its resources."""
 

@@ -31,6 +31,7 @@ if pid == 0:
     os._exit(0)
 assert os.waitpid(pid, 0)[1] == 0
 """
+OUTLINE = "gpubuild.engine.source.outline"
 SOURCE = """
 module attributes {gpu.container_module} {
   gpu.module @m {
@@ -41,7 +42,7 @@ module attributes {gpu.container_module} {
 """
 
 
-@pytest.mark.parametrize("parts", [["mlir"], ["mlir", "all"]])
+@pytest.mark.parametrize("parts", [[OUTLINE], [OUTLINE, "gpubuild.engine.backends.nvidia.compile"]])
 def test_forks_find_all_they_need_and_no_thread(tmp_path: Path, parts: list[str]) -> None:
     source = tmp_path / "k.mlir"
     source.write_text(SOURCE)

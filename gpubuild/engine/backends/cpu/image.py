@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpubuild.engine.backends.cpu import alias_versioning, image_layout, workgroup_coalescing
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts, Parameters, Tier
 from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
+from gpubuild.support.frozen import frozen
 
 _AXES = "xyz"
 # Bytes; LLVM computes the sizes of other types.
@@ -16,7 +16,7 @@ _SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float":
 _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kernel:
     """A kernel and the LLVM types of its parameters, without the work-item."""
 

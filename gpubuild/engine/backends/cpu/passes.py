@@ -6,6 +6,7 @@ Upstream's conversion for NVIDIA GPUs comes first; later passes replace the oper
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from mlir import ir
 
@@ -34,7 +35,6 @@ from gpubuild.engine.backends.cpu.lower.memory import (
 )
 from gpubuild.engine.backends.cpu.lower.special_registers import READ_SPECIAL_REGISTERS
 from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
-from gpubuild.engine.backends.cpu.sanitizer import instrument
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
 from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
 from gpubuild.engine.backends.lowering import (
@@ -83,6 +83,15 @@ def _checks_barriers(lowering: CpuLowering) -> bool:
     return Sanitize.BARRIER in lowering.sanitize
 
 
+def _check(name: str) -> Callable[[ir.Module, CpuLowering], None]:
+    """Return a function of the sanitizer, which is loaded when it is called: few targets use it."""
+
+    def run(module: ir.Module, lowering: CpuLowering) -> None:
+        getattr(import_module("gpubuild.engine.backends.cpu.sanitizer.instrument"), name)(module, lowering)
+
+    return run
+
+
 def _each(
     name: str, change: Callable[[ir.Operation], None], *, when: Callable[[CpuLowering], bool] = lambda _: True
 ) -> Pass[CpuLowering]:
@@ -105,7 +114,7 @@ RECORD_WRITTEN_OPS: Pass[CpuLowering] = Pass(name="record-written-ops", run=reco
 LEGALIZE: tuple[Pass[CpuLowering], ...] = (
     memory_spaces.NAME_PRIVATE,
     *LOWER_STRUCTURES,
-    Pass(name="check-matrices-and-copies", run=instrument.check_early, when=_checked),
+    Pass(name="check-matrices-and-copies", run=_check("check_early"), when=_checked),
     matrices.EXPAND,
     unsupported_ops.checking(),
     subgroup_reduce.EXPAND_SIZE,
@@ -131,9 +140,9 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
         "builtin.module(gpu.module(convert-vector-to-scf,canonicalize,cse))",
         when=_checked,
     ),
-    Pass(name="expand-masked-lanes", run=instrument.expand_masked_lanes, when=_checked),
-    Pass(name="prove-accesses", run=instrument.prove_accesses, when=_checked),
-    Pass(name="insert-checks", run=instrument.insert_checks, when=_checked),
+    Pass(name="expand-masked-lanes", run=_check("expand_masked_lanes"), when=_checked),
+    Pass(name="prove-accesses", run=_check("prove_accesses"), when=_checked),
+    Pass(name="insert-checks", run=_check("insert_checks"), when=_checked),
     upstream("simplify-checks", "builtin.module(gpu.module(canonicalize,cse))", when=_checked),
 )
 FISSION: tuple[Pass[CpuLowering], ...] = (
@@ -195,7 +204,7 @@ PASSES: tuple[Pass[CpuLowering], ...] = (
     Pass(name="version-aliases", run=version_aliases, when=_unchecked),
     Pass(name="mark-streaming", run=mark_streaming),
     *FISSION,
-    Pass(name="keep-barriers-apart", run=instrument.keep_barriers_apart, when=_checks_barriers),
+    Pass(name="keep-barriers-apart", run=_check("keep_barriers_apart"), when=_checks_barriers),
     *TO_LLVM,
     *TO_CPU,
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
@@ -29,6 +28,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations, 
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, scalar_bits
+from gpubuild.support.frozen import frozen
 
 _FLOAT_LIMITS = ("minnumf", "maxnumf", "minimumf", "maximumf")
 _INTEGER_LIMITS = ("minsi", "maxsi", "minui", "maxui")
@@ -172,7 +172,7 @@ def worth_repeating(ops: Sequence[ir.Operation]) -> bool:
     return len(inside) <= _MOST and not _ATOMICS.intersection(inside) and not any(map(needs_item, ops))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class PartialSums:
     """The loops of one reduction under construction.
 

@@ -9,7 +9,6 @@ the loop tests its work-items one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from mlir import ir
@@ -29,6 +28,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 )
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
+from gpubuild.support.frozen import frozen
 
 _SWAPPED: dict[int, int] = {
     Compare.EQ: Compare.EQ,
@@ -56,7 +56,7 @@ _NOT_ABOVE: dict[int, int] = {
 _LEAST_BITS = 32  # narrower integers could overflow several times in a row of 1,024 work-items
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Term:
     """``growing <predicate> bound``; without ``growing``, ``bound`` is a condition that a row shares."""
 

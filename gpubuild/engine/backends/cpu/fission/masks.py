@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Mask:
     """The work-items that run some code; ``last`` if no barrier follows it, and the others may have ended."""
 

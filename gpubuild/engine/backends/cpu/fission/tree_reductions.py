@@ -9,8 +9,6 @@ workgroup is a row and large enough. Otherwise the loop stays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.all_reduce import (
@@ -27,13 +25,14 @@ from gpubuild.engine.backends.cpu.fission.item_loops import if_op
 from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, is_id, is_pure, named, terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
+from gpubuild.support.frozen import frozen
 
 _MOST_PIECES = 32  # half of them, after the first iteration, are in registers at a time
 _HALVING = {"arith.shrui": 1, "arith.shrsi": 1, "arith.divui": 2, "arith.divsi": 2}
 _COMBINING = frozenset({*FLOAT.values(), *INTEGER.values()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Tree:
     """A loop of a known number of ``iterations``, the first one with ``half`` work-items."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from mlir import ir
@@ -20,12 +19,13 @@ from gpubuild.engine.ir.builder import LlvmBuilder, replace
 from gpubuild.engine.ir.passes import Lowering, Pass, rewrite_each, rewriting
 from gpubuild.engine.ir.query import enclosing, symbol_name
 from gpubuild.errors import StepError
+from gpubuild.support.frozen import frozen
 
 _WORKGROUP_SPACE = 3
 _SCALAR_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "ptr": 8}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Variable:
     """A variable of the workgroup, ``offset_bytes`` behind one of the work-item's pointers."""
 

@@ -7,7 +7,6 @@ matrix is a box of the memref; otherwise it is one contiguous part of a memref w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
@@ -17,12 +16,13 @@ from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import element_bytes
 from gpubuild.engine.legalize.matrices import LOAD, STORE
 from gpubuild.engine.legalize.matrix_ops import MatrixType
+from gpubuild.support.frozen import frozen
 
 MATRIX_ACCESSES = frozenset({LOAD, STORE})
 _VIEWS = frozenset({"memref.subview", "memref.view", "memref.cast", "memref.reshape"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Extent:
     """``count`` elements of one dimension from ``first`` on, ``step`` apart; the dimension has ``size``.
 

@@ -7,7 +7,6 @@ Lanes run in order, as the dialect defines it for lanes that store to the same e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from mlir import ir
@@ -15,6 +14,7 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.uniformity import nested
 from gpubuild.engine.backends.cpu.sanitizer.accesses import dimension, is_in_bounds
 from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.support.frozen import frozen
 
 _BYTE_BITS = 8
 _GATHERS = frozenset({"vector.gather", "vector.scatter"})
@@ -23,7 +23,7 @@ _MASKED = _GATHERS | _PACKED | {"vector.maskedload", "vector.maskedstore"}
 _TRANSFERS = frozenset({"vector.transfer_read", "vector.transfer_write"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class _Lanes:
     """One op: lane ``k`` accesses ``memory`` at ``indices``, moved along the last dimension.
 
