@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
-from gpubuild.engine.ir import contexts, locations
+from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
@@ -24,6 +24,7 @@ from gpubuild.engine.source.module_index import (
     describe_module,
     has_bitcode,
     libraries_called,
+    vendor_of,
 )
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
@@ -68,7 +69,9 @@ def run(params: OutlineParams, io: StepIO) -> None:
             with io.stage("passes"):
                 before = _settled(source.module)
                 resources.bind(source.module)
-                contexts.run_passes(source.module, params.passes, source=source.lines)
+                user_pipeline.run(
+                    source.module, params.passes, source=source.lines, serializes=_upstream_cannot_serialize
+                )
                 resources.settle(source.module, lines)
                 _drop_sequences(source.module)
                 for message in _replaced_targets(before, _settled(source.module)):
@@ -91,6 +94,13 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 io.warn(warning.render())
         with io.stage("split"):
             _split(source, io)
+
+
+def _upstream_cannot_serialize(module: ir.Module) -> bool:
+    """Return whether a gpu.module has a target that MLIR has no code generator for."""
+    targets = [m.attributes["targets"] for m in contexts.gpu_modules(module) if "targets" in m.attributes]
+    found = [vendor_of(target) for listed in targets for target in listed]
+    return any(vendor is not None and not vendor.upstream_serializes for vendor in found)
 
 
 def _settled(module: ir.Module) -> dict[str, str]:
