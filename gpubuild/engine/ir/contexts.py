@@ -18,6 +18,7 @@ from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s 
 import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.older_forms import form_of_today
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
 
@@ -126,7 +127,7 @@ def parse_pipeline(pipeline: str) -> passmanager.PassManager:
     except ValueError as error:
         raise StepError(
             f"cannot parse the pass pipeline: {_pipeline_error(error)}",
-            hint=f"the pipeline is: {pipeline}",
+            hint=form_of_today(pipeline) or f"the pipeline is: {pipeline}",
         ) from error
 
 

@@ -14,6 +14,7 @@ from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
 from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
@@ -77,6 +78,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 for message in _replaced_targets(before, _settled(source.module)):
                     io.warn(message)
         with io.stage("outline"):
+            if KERNEL_MODULE in text:
+                _refuse_kernel_modules(source)
             _refuse_nested_launches(source)
             if first(source.module.operation, lambda op: op.name == "gpu.launch") is not None:
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
@@ -205,6 +208,20 @@ def _replace_by_placeholder(kernels: ir.Operation) -> None:
     point = ir.InsertionPoint(kernels)
     ir.Operation.create("gpu.binary", attributes=attributes, loc=kernels.location, ip=point)
     kernels.erase()
+
+
+def _refuse_kernel_modules(source: _Source) -> None:
+    """Raise ``StepError`` for modules that older MLIR outlined kernels to, which are host code today."""
+    found = [
+        about(op, f"{KERNEL_MODULE!r} has no meaning in this MLIR", source.lines)
+        for op in matching(source.module.operation, lambda op: KERNEL_MODULE in op.attributes)
+    ]
+    if found:
+        raise StepError(
+            f"a module of kernels is marked by {KERNEL_MODULE!r}",
+            diagnostics=found,
+            hint=f"{form_of_today(KERNEL_MODULE)} (this is a form of an older MLIR)",
+        )
 
 
 def _refuse_nested_launches(source: _Source) -> None:
