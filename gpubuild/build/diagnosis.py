@@ -51,13 +51,15 @@ def _pipeline_notes(stage: str, step: Step, project_file: Path) -> list[Diagnost
         return []
     from gpubuild.config.load import find_value  # for failures only
 
+    paths: list[tuple[str, ...]] = []
     match step.params:
         case CompileParams(target=target):
-            key, paths = target.kind, [("targets", target.name, "passes")]
+            key = target.kind
+            paths.append(("targets", target.name, "passes"))
         case OutlineParams():
-            key, paths = "source", []
+            key = "source"
         case _:
-            key, paths = "host", []
+            key = "host"
     paths += [("programs", program, "passes", key) for program in (step.program, *step.users)]
     notes = (find_value(project_file, path, pipeline, "the pass pipeline") for path in paths)
     return [note for note in notes if note is not None][:1]
