@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
-from gpubuild.model.step import CompileParams, Step, StepKind
+from gpubuild.model.step import CompileParams, OutlineParams, Step, StepKind, pipeline_of
 from gpubuild.settings import python_command
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, of_byte, shown_path
@@ -25,7 +25,7 @@ _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
 _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 
 
-def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
+def completed(error: GpubuildError, step: Step, *, root: Path, project_file: Path = Path()) -> GpubuildError:
     """Return ``error``, raised for ``step``, completed; paths are relative to ``root``."""
     if not isinstance(error, StepError):
         return error
@@ -35,10 +35,34 @@ def completed(error: GpubuildError, step: Step, *, root: Path) -> GpubuildError:
         program=step.program or ", ".join(step.users),
         module=step.module,
         target=step.target,
-        diagnostics=tuple(_quoted(d, root, files) for d in error.diagnostics),
+        diagnostics=(
+            *(_quoted(d, root, files) for d in error.diagnostics),
+            *_pipeline_notes(error.stage, step, project_file),
+        ),
         output=_in_users_files(error.output, step, root) if step.kind is StepKind.LINK else error.output,
         reproduce="" if isinstance(error, NoRoomError) else reproducer(step),
     )
+
+
+def _pipeline_notes(stage: str, step: Step, project_file: Path) -> list[Diagnostic]:
+    """Return a note at the pass pipeline in the project file, for an error of the stage that runs it."""
+    pipeline, runs_in = pipeline_of(step.params)
+    if not pipeline or stage != runs_in:
+        return []
+    from gpubuild.config.load import find_value  # for failures only
+
+    paths: list[tuple[str, ...]] = []
+    match step.params:
+        case CompileParams(target=target):
+            key = target.kind
+            paths.append(("targets", target.name, "passes"))
+        case OutlineParams():
+            key = "source"
+        case _:
+            key = "host"
+    paths += [("programs", program, "passes", key) for program in (step.program, *step.users)]
+    notes = (find_value(project_file, path, pipeline, "the pass pipeline") for path in paths)
+    return [note for note in notes if note is not None][:1]
 
 
 def without_project(error: GpubuildError) -> GpubuildError:

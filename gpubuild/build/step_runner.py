@@ -312,7 +312,7 @@ class StepRunner:
         """Return the report of a step that failed with ``error``; change no file."""
         from gpubuild.build.diagnosis import completed
 
-        error = completed(error, step, root=self._root)
+        error = completed(error, step, root=self._root, project_file=self._project_file)
         return StepReport.of(step, Status.FAILED, error.message, error=error)
 
     def remove_outputs(self, step: Step) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpubuild import environment
@@ -33,6 +34,22 @@ def load_project(path: Path) -> Project:
             hint="" if isinstance(error, PermissionError) else _nearby(path) or hint,
         ) from error
     return loads(data, path)
+
+
+def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Diagnostic | None:
+    """Return a note where ``file`` has ``value`` under nested ``keys``; ``None`` if it does not."""
+    try:
+        text = decode(file.read_bytes(), shown_path(file))
+    except (OSError, ConfigError):
+        return None
+    problems = Problems(shown_path(file), text)
+    node = parse(text, problems)
+    for key in keys:
+        member = node.members.get(key) if node else None
+        node = member.node if member else None
+    if node is None or node.scalar != value:
+        return None
+    return problems.diagnostic(node.place, message, severity="note")
 
 
 def _nearby(path: Path) -> str:

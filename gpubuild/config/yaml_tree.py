@@ -51,8 +51,8 @@ class Problems:
         """Report an error at ``place``; ``first`` is a related earlier place, described by ``about``."""
         notes: tuple[Diagnostic, ...] = ()
         if first is not None:
-            notes = (self._diagnostic(first, about, severity="note"),)
-        self._found[place, self._diagnostic(place, message, notes=notes)] = None
+            notes = (self.diagnostic(first, about, severity="note"),)
+        self._found[place, self.diagnostic(place, message, notes=notes)] = None
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -61,9 +61,10 @@ class Problems:
         """All errors, in file order."""
         return ConfigError(d for _, d in sorted(self._found, key=lambda pair: pair[0]))
 
-    def _diagnostic(
+    def diagnostic(
         self, place: Place, message: str, severity: str = "error", notes: tuple[Diagnostic, ...] = ()
     ) -> Diagnostic:
+        """Return a diagnostic at ``place``, which is not reported here."""
         self._lines = self._lines or re.split(_LINE_BREAK, self._text)
         line = self._lines[place.line - 1] if place.line <= len(self._lines) else ""
         return Diagnostic(

@@ -18,9 +18,9 @@ from gpubuild.model.step import (
     LinkParams,
     LlvmParams,
     OutlineParams,
-    Params,
     PreprocessParams,
     RuntimeParams,
+    pipeline_of,
 )
 from gpubuild.targets.registry import vendor
 
@@ -41,7 +41,7 @@ def run_job(job: Job) -> JobResult:
 
         raise StepError("the step fails", diagnostics=bisect.find(job, run_job))
     io = StepIO(job)
-    with dumping(job.dump_ir), step_io.recorded(_passes(job.params), io):
+    with dumping(job.dump_ir), step_io.recorded(pipeline_of(job.params)[0], io):
         try:
             _run(job, io)
         except StepError as error:
@@ -66,16 +66,6 @@ def second_look(job: Job, error: GpubuildError) -> Job | None:
         return None
     limit = min(job.timeout_seconds or _SEARCH_SECONDS, _SEARCH_SECONDS)
     return replace(job, workdir=workdir, timeout_seconds=limit, dump_ir=None, finds_failure=True)
-
-
-def _passes(params: Params) -> str:
-    """Return the user's pass pipeline that a step runs."""
-    match params:
-        case CompileParams():
-            return params.target.passes
-        case OutlineParams() | HostParams():
-            return params.passes
-    return ""
 
 
 def _function_of(error: StepError, job: Job, io: StepIO) -> str:

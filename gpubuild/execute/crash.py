@@ -11,6 +11,7 @@ from gpubuild.engine.ir.step_io import STAGE_FILE
 from gpubuild.errors import StepCrashedError
 from gpubuild.execute.child import LOG_FILE
 from gpubuild.model.job import Job
+from gpubuild.model.step import pipeline_of
 
 _MAX_LOG_BYTES = 64 << 10
 _MAX_LINES = 20
@@ -35,6 +36,9 @@ _WORKGROUP_MEMORY = re.compile(r"local memory \(\d+\) exceeds limit \((\d+)\)")
 def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedError:
     """Return the error for a job whose process ended with ``exit_code`` and no answer."""
     hint = "other steps are not affected; a lower opt_level or other passes may avoid it. Please report it"
+    stage = _stage(job.workdir)
+    by_pipeline = bool(stage) and stage == pipeline_of(job.params)[1]
+    how = _signal_name(-exit_code) if exit_code < 0 else f"exit code {exit_code}"
     output = _output(job.workdir)
     if timed_out:
         message = f"timed out after {job.timeout_seconds:g} s"
@@ -42,15 +46,20 @@ def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedErro
     elif exit_code == -signal.SIGKILL:
         message = "the compiler was killed (SIGKILL), most likely because memory ran out"
         hint = "run fewer steps at once with -j, or close other programs"
+    elif by_pipeline:
+        message = f"the pass pipeline ended the compiler ({how})"
+        hint = (
+            "correct the options of its passes, not all of which MLIR checks, or leave the failing pass out"
+        )
     elif exit_code < 0:
-        message = f"the compiler crashed ({_signal_name(-exit_code)})"
+        message = f"the compiler crashed ({how})"
     elif exit_code == _EXIT_REPORTED and _REPORTED.match(output):
         output = _REPORTED.sub("", output)
         message = "LLVM cannot compile this for the target"
         hint = _advice(output)
     else:
-        message = f"the compiler ended without a result (exit code {exit_code})"
-    return StepCrashedError(message, stage=_stage(job.workdir), output=output, hint=hint)
+        message = f"the compiler ended without a result ({how})"
+    return StepCrashedError(message, stage=stage, output=output, hint=hint)
 
 
 def clean_log(text: str) -> str:

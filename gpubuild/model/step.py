@@ -174,6 +174,20 @@ Params = (
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
+def pipeline_of(params: Params) -> tuple[str, str]:
+    """Return the user's pass pipeline that a step runs, and the stage in which it does; empty without one."""
+    match params:
+        case OutlineParams(passes=passes):
+            stage = "passes"
+        case CompileParams():
+            passes, stage = params.target.passes, "lower"
+        case HostParams(passes=passes):
+            stage = "lower host"
+        case _:
+            return "", ""
+    return (passes, stage) if passes else ("", "")
+
+
 class StepKind(StrEnum):
     """What a step does; the engine has one entry point per kind (engine.dispatch)."""
 

@@ -66,6 +66,7 @@ class Nvidia(Vendor):
     attribute_chip = "sm_50"
     dialects = frozenset({"nvvm"})
     compiles_bitcode = True
+    upstream_serializes = True
     formats = (Format.BIN, Format.ASSEMBLY, Format.OFFLOAD)
     loaded_formats = (Format.BIN, Format.ASSEMBLY)
     flags = MappingProxyType({"ftz": "flush subnormal numbers of f32 to zero"})

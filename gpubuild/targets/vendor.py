@@ -98,6 +98,7 @@ class Vendor(ABC):
     attribute_chip: str
     dialects: frozenset[str] = frozenset()
     compiles_bitcode: bool = False  # objects of format `offload` can be compiled further
+    upstream_serializes: bool = False  # the pinned MLIR has the code generator for gpu-module-to-binary
 
     # The words of the attribute's `flags` besides `fast`, and what each does. `fast_flags` are those that
     # `fast_math` of targets.yaml sets as well. `assembler_flag` is the flag with options for the vendor's

@@ -403,3 +403,39 @@ def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
     done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules", GPUBUILD_TRACE="1")
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
     assert "image sm_80 (ptx, " in done.stderr
+
+
+def test_upstreams_pipeline_for_the_kernels_of_targets(tmp_path: Path) -> None:
+    """gpubuild makes the objects, in place of gpu-module-to-binary, which has other default options."""
+    pipeline = "builtin.module(gpu-lower-to-nvvm-pipeline{opt-level=3})"
+    yaml = (
+        "targets: {sm_60: {}, sm_90: {}, cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
+        f'passes: {{nvvm: "{pipeline}", cpu: "{pipeline}"}}}}}}\n'
+    )
+    folder = project(tmp_path, yaml)
+    assert len([step for step in build(folder) if "/compile/" in step]) == 3
+    check_output(folder)
+    assert ".target sm_90" in (folder / "build/app/k.sm_90.ptx").read_text()
+    done = standin.run(folder / "build/app/app", "7.0", tmp_path / "modules")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+
+
+def test_the_whole_pipeline_of_a_project_for_rocm(tmp_path: Path) -> None:
+    """MLIR's wheels have no code generator for AMD GPUs, so gpubuild makes the objects."""
+    kernels = (
+        "gpu.module(convert-gpu-to-rocdl{chipset=gfx90a runtime=HIP use-bare-ptr-memref-call-conv=true})"
+    )
+    host = "gpu-to-llvm{use-bare-pointers-for-kernels=true},gpu-module-to-binary,reconcile-unrealized-casts"
+    pipeline = f"builtin.module({kernels},rocdl-attach-target{{O=2 abi=500 chip=gfx90a}},{host})"
+    yaml = (
+        "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
+        f'passes: {{source: "{pipeline}"}}}}}}\n'
+    )
+    folder = project(tmp_path, yaml)
+    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/gfx90a"]
+    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
+    [code] = listed["modules"][0]["objects"]
+    assert (code["chip"], [kernel["name"] for kernel in code["kernels"]]) == ("gfx90a", ["double"])
+    text = (folder / "build/app/k.gfx90a.s").read_text()
+    assert ".size:           8" in text  # a bare pointer
+    assert "amdhsa_code_object_version 5" in text

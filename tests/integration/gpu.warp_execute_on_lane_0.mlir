@@ -1,4 +1,4 @@
-// gpu.warp_execute_on_lane_0: a region for the first work-item of each subgroup.
+// gpu.warp_execute_on_lane_0: prefix sums by the first work-item of a subgroup.
 // BREAK: s/%lane = gpu.lane_id/%lane = arith.constant 1 : index/
 module attributes {gpu.container_module} {
   gpu.module @kernels {
@@ -6,11 +6,15 @@ module attributes {gpu.container_module} {
       %i = gpu.thread_id x
       %lane = gpu.lane_id
       %number = arith.index_cast %i : index to i32
-      memref.store %number, %out[%i] : memref<32xi32>
-      gpu.warp_execute_on_lane_0(%lane)[32] {
-        %minus = arith.constant -1 : i32
-        memref.store %minus, %out[%i] : memref<32xi32>
+      %own = vector.broadcast %number : i32 to vector<1xi32>
+      %part = gpu.warp_execute_on_lane_0(%lane)[32] args(%own : vector<1xi32>) -> (vector<1xi32>) {
+      ^bb0(%all: vector<32xi32>):
+        %zero = arith.constant dense<0> : vector<i32>
+        %sums:2 = vector.scan <add>, %all, %zero {inclusive = true, reduction_dim = 0 : i64}
+            : vector<32xi32>, vector<i32>
+        gpu.yield %sums#0 : vector<32xi32>
       }
+      vector.store %part, %out[%i] : memref<32xi32>, vector<1xi32>
       gpu.return
     }
   }
@@ -33,4 +37,4 @@ module attributes {gpu.container_module} {
 
 // Computed by NumPy: tests/integration/expected.py.
 // CHECK: Unranked Memref base@ = {{.*}} rank = 1 offset = 0 sizes = [32] strides = [1] data =
-// CHECK-NEXT: [-1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31]
+// CHECK-NEXT: [0, 1, 3, 6, 10, 15, 21, 28, 36, 45, 55, 66, 78, 91, 105, 120, 136, 153, 171, 190, 210, 231, 253, 276, 300, 325, 351, 378, 406, 435, 465, 496]

@@ -57,11 +57,11 @@ def render() -> str:
 
 
 def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
-    if target in program.refused:
+    run = form_for(program, target)
+    if target in program.refused and run is None:
         return f"no ({reasons.setdefault(program.refused[target], len(reasons) + 1)})"
     if target != CPU:
         chip = program.chips.get(target)
-        run = form_for(program, target)
         executed = code_record.is_right(program, chip or target)
         ran = "PTX" if target in NVIDIA_CHIPS else "code" if executed else "IR"
         answer = f"{ran} {_right(run)}" if run is not None else "yes"

@@ -14,6 +14,13 @@ gpu.module @k {
     memref.dealloc %m : memref<?xf32>
     gpu.return
   }
+
+  gpu.func @first_lane(%l: index, %m: memref<?xf32>) kernel {
+    %v = gpu.warp_execute_on_lane_0(%l)[32] -> (memref<?xf32>) {
+      gpu.yield %m : memref<?xf32>
+    }
+    gpu.return
+  }
 }
 
 // All errors at once, of the chip and of the module.
@@ -23,6 +30,7 @@ gpu.module @k {
 // SM_60-NEXT: error: 'rocdl.barrier' is an instruction of AMD GPUs
 // SM_60-NEXT: error: memory of i4 elements is not supported; use i8
 // SM_60-NEXT: error: 'gpu.printf': '%s' asks for a string
+// SM_60-NEXT: error: 'gpu.warp_execute_on_lane_0' returns memref<?xf32>, which lanes cannot exchange
 
 // SM_90: error: target sm_90 cannot compile this module
 // SM_90-NEXT: error: 'rocdl.barrier' is an instruction of AMD GPUs
@@ -34,5 +42,6 @@ gpu.module @k {
 // GFX90A-NEXT: error: 'gpu.cluster_id' needs clusters of workgroups
 // GFX90A-NEXT: error: memory of i4
 // GFX90A-NEXT: error: 'gpu.printf'
+// GFX90A-NEXT: error: 'gpu.warp_execute_on_lane_0' of 32 work-items, where a subgroup has 64
 
 // GFX700: error: 'gpu.subgroup_reduce' needs lanes to exchange values, which this chip cannot do

@@ -6,6 +6,7 @@ Here are the driver for GPUs, which ends in LLVM IR text, the driver of single p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from mlir import ir
 
-from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir import contexts, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
 from gpubuild.engine.ir.kernel_table import KernelEntry, entry_of
@@ -42,6 +43,11 @@ from gpubuild.targets.target import Target
 _FLUSH_DENORMALS = '["denormal-fp-math-f32", "preserve-sign"]'
 _WORKGROUP_SPACE = 3
 _DYNAMIC_ALIGNMENT = 16  # bytes, enough for any vector access
+# An option of upstream's pipelines that says what a target says.
+_TARGET_OPTION = re.compile(
+    r"\b(cubin-chip|cubin-features|cubin-triple|opt-level|ptxas-cmd-options)="
+    r"('[^']*'|\"[^\"]*\"|{[^}]*}|[^\s{}]*)"
+)
 _C_INTERFACE = "_mlir_ciface_"
 
 
@@ -128,8 +134,26 @@ def replaceable(*passes: Pass[S]) -> tuple[Pass[S], ...]:
 
 
 def _run_own(module: ir.Module, state: GpuLowering) -> None:
-    state.resources.bind(module)
-    contexts.run_passes(module, state.params.target.passes, source=state.source)
+    run_own_passes(module, state.params.target, state.resources, state.source)
+
+
+def run_own_passes(module: ir.Module, target: Target, resources: StepResources, source: SourceText) -> None:
+    """Run the passes that a target has instead of gpubuild's own. Raises ``StepError``."""
+    of_target = {
+        "cubin-chip": target.chip,
+        "cubin-features": target.features,
+        "cubin-triple": target.triple,
+        "opt-level": str(target.opt_level),
+        "ptxas-cmd-options": " ".join(target.assembler_options),
+    }
+    for option, value in _TARGET_OPTION.findall(target.passes):
+        if (wanted := of_target[option]) != value.strip("'\"{}"):
+            raise StepError(
+                f"the pass pipeline sets {option}={value}, and target {target.name} has {wanted or 'none'}",
+                hint=f"leave {option} out of the pipeline, and set it for the target",
+            )
+    resources.bind(module)
+    user_pipeline.run(module, target.passes, source=source, serializes=lambda _: True)
 
 
 def _has_own(state: GpuLowering) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.host import async_ops, call_locations, clang_offload, gpu_binary, object_code
-from gpubuild.engine.ir import contexts, locations
+from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
 from gpubuild.engine.ir.query import matching
@@ -146,7 +146,10 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
         async_ops.normalize(module, source)
         if tasks:
             contexts.run_passes(module, _TASK_PASSES, source=source)
-    contexts.run_passes(module, passes or PASSES, source=source)
+        contexts.run_passes(module, PASSES, source=source)
+    else:
+        lines = source or SourceText()
+        user_pipeline.run(module, passes, source=lines, serializes=lambda _: False)
 
 
 def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:

@@ -18,6 +18,7 @@ from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s 
 import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
+from gpubuild.engine.ir.older_forms import form_of_today
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
 
@@ -102,24 +103,32 @@ def parse_attribute(text: str, *, what: str) -> ir.Attribute:
         return ir.Attribute.parse(text)
 
 
-def run_passes(module: ir.Module, pipeline: str, *, source: SourceText | None = None) -> None:
+def run_passes(
+    module: ir.Module, pipeline: str, *, source: SourceText | None = None, log: bool = False
+) -> None:
     """Run a pass pipeline such as ``builtin.module(canonicalize,cse)`` on a module or operation.
 
-    Messages show lines of ``source``. Raises ``StepError`` for a pipeline that does not parse, and with
-    MLIR's diagnostics for a pass that fails.
+    Messages show lines of ``source``. With ``log`` errors are printed as well, for pipelines that may end
+    the process. Raises ``StepError`` for a pipeline that does not parse, and with MLIR's diagnostics for a
+    pass that fails.
     """
-    try:
-        manager = passmanager.PassManager.parse(keep_narrow_casts(pipeline))
-    except ValueError as error:
-        raise StepError(
-            f"cannot parse the pass pipeline: {_pipeline_error(error)}",
-            hint=f"the pipeline is: {pipeline}",
-        ) from error
-    with _diagnosed(_A_PASS_FAILED, source or SourceText()):
+    manager = parse_pipeline(keep_narrow_casts(pipeline))
+    with _diagnosed(_A_PASS_FAILED, source or SourceText(), log=log):
         try:
             manager.run(module.operation)
         finally:  # also after a pass that failed, whose IR may be invalid
             dump("mlir", lambda: canonical_text(module.operation))
+
+
+def parse_pipeline(pipeline: str) -> passmanager.PassManager:
+    """Parse a pass pipeline. Raises ``StepError``."""
+    try:
+        return passmanager.PassManager.parse(pipeline)
+    except ValueError as error:
+        raise StepError(
+            f"cannot parse the pass pipeline: {_pipeline_error(error)}",
+            hint=form_of_today(pipeline) or f"the pipeline is: {pipeline}",
+        ) from error
 
 
 def with_target(error: StepError, target: str) -> StepError:
@@ -219,8 +228,12 @@ def _one_line(error: BaseException) -> str:
 
 def _pipeline_error(error: BaseException) -> str:
     """Return the reason in MLIR's message, without the pipeline, which the hint contains."""
-    found = re.search(r"error: (.+)", str(error))
-    return found[1].strip() if found else _one_line(error)
+    text = str(error)
+    if found := re.search(r"error: (.+)", text):
+        return found[1].strip()
+    if found := re.search(r"failed to add `(.+?)` with options `(.*?)`", text):
+        return f"{found[1]} does not accept the options `{found[2]}`"
+    return _one_line(error)
 
 
 @contextmanager

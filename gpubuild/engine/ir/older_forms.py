@@ -1,8 +1,12 @@
-"""Recognise forms of older MLIR in source lines, and name the forms of today for error messages."""
+"""Recognise forms of older MLIR in source lines, and name the forms of today for error messages.
+
+The table is printed in docs/older-mlir.md.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _ARITH = (
     "addf", "addi", "and", "cmpf", "cmpi", "constant", "divf", "fptosi", "index_cast", "mulf", "muli", "negf",
@@ -10,8 +14,10 @@ _ARITH = (
 )  # fmt: skip
 _MEMREF = ("alloc", "alloca", "dealloc", "dim", "load", "store", "subview", "view")
 _MATH = ("absf", "cos", "exp", "exp2", "log", "rsqrt", "sin", "sqrt", "tanh")
+KERNEL_MODULE = "gpu.kernel_module"  # on a builtin.module, which is now a gpu.module
+
 # Operations that were in the dialect `std`, which could be left out.
-_STANDARD = {
+STANDARD = {
     **{name: f"arith.{name}" for name in _ARITH},
     **{name: f"memref.{name}" for name in _MEMREF},
     **{name: f"math.{name}" for name in _MATH},
@@ -25,48 +31,127 @@ _STANDARD = {
 }  # fmt: skip
 _BARE = re.compile(r"^\s*(?:%[\w$.]+(?::\d+)?(?:\s*,\s*%[\w$.]+)*\s*=\s*)?(?:std\.)?([a-z]\w*)(?=[\s(@])")
 
-# What a line contains, and the form of today.
-_FORMS: tuple[tuple[str, str], ...] = (
-    (r"^\s*loop\.(\w+)", r"write `scf.\1`"),
-    (
+
+class Form(NamedTuple):
+    """An older form: an example, a pattern of lines that contain the form, and what to write today."""
+
+    example: str
+    pattern: str
+    today: str
+
+
+FORMS = (
+    Form("loop.for %i = %a to %b step %c", r"^\s*loop\.(\w+)", r"write `scf.\1`"),
+    Form(
+        "gpu.launch … args(%p = %x) : f32 {",
         r"\bgpu\.launch\b.*\bargs\s*\(",
         "leave `args(…)` out: the body of a gpu.launch uses values around it and ends with gpu.terminator",
     ),
-    (r"^\s*gpu\.module_end\b", "leave it out: a gpu.module ends with its `}`"),
-    (r"\bgpu\.kernel_module\b", "write `gpu.module @name { … }` inside a module with `gpu.container_module`"),
-    (
-        r"\bkernel_module\s*[=:]|\"gpu\.launch_func\".*\bkernel\s*[=:]\s*@\w+\s*(?!:)[:}]",
+    Form("gpu.module_end", r"^\s*gpu\.module_end\b", "leave it out: a gpu.module ends with its `}`"),
+    Form(
+        "module @name attributes {gpu.kernel_module} {",
+        rf"\b{re.escape(KERNEL_MODULE)}\b",
+        "write `gpu.module @name { … }` inside a module with `gpu.container_module`",
+    ),
+    Form(
+        "func @f(…) attributes {nvvm.kernel} {",
+        r"(?<!llvm\.)\bfunc\b.*\bnvvm\.kernel\b",
+        "write `gpu.func @name(…) kernel` inside a gpu.module, with `gpu.return` at its end",
+    ),
+    Form(
+        '"gpu.launch_func"(…) {kernel = "f", kernel_module = @k}',
+        r"\bkernel_module\s*[=:]|(?:\"gpu\.launch_func\".*|^\s*\{?\s*)\bkernel\s*[=:]\s*(?:\"|@\w+\s*(?:\}|:(?!:)))",
         "write `gpu.launch_func @module::@kernel blocks in (%x, %y, %z) threads in (%x, %y, %z) args(…)`",
     ),
-    (
+    Form(
+        '"gpu.thread_id"() {dimension: "x"} : () -> (index)',
         r"\"gpu\.(thread_id|block_id|block_dim|grid_dim|global_id)\"\(\) *\{\s*dimension\s*[=:]\s*\"",
         r"write `gpu.\1 x`, with the dimension x, y or z",
     ),
-    (r"\"gpu\.shuffle\"\(.*\bmode\s*[=:]\s*\"", "write `gpu.shuffle xor %value, %offset, %width : type`"),
-    (r"\"gpu\.all_reduce\"\(.*\bop\s*[=:]\s*\"", "write `gpu.all_reduce add %value {} : (type) -> type`"),
-    (r"=\s*\"gpu\.yield\"", "write `gpu.yield %value : type`, without a result"),
-    (r"!gpu\.mmafragment\b", 'write `!gpu.mma_matrix<16x16xf32, "COp">`'),
-    (r"!llvm<\"", "types of the llvm dialect are written as `f32`, `i64`, `!llvm.ptr`"),
-    (r"!llvm\.ptr<(?!\d)", "pointers have no element type: write `!llvm.ptr`, with a space `!llvm.ptr<3>`"),
-    (r"\bllvm\.mlir\.null\b", "write `llvm.mlir.zero : !llvm.ptr`"),
-    (r"\bmemref\.dim\s+%[\w$.]+\s*,\s*\d", "the dimension is a value of type index: `memref.dim %m, %index`"),
-    (r"\bmemref\.buffer_cast\b", "write `bufferization.to_buffer`"),
-    (r"\bmemref\.tensor_load\b", "write `bufferization.to_tensor`"),
-    (r"\{\s*\w+: *[\"\d]", "attributes are written `name = value`"),
-    (r"\bgpu\.host_register\b.*memref<[^*]*$", "cast it first, to `memref<*xf32>`, by `memref.cast`"),
-    (r"\bmcuMemHostRegister\w*", "write `gpu.host_register %unranked : memref<*xf32>`"),
+    Form(
+        "gpu.shuffle %value, %offset, %width xor : f32",
+        r"\"gpu\.shuffle\"\(.*\bmode\s*[=:]\s*\"|\bgpu\.shuffle\s+%.*\b(?:xor|up|down|idx)\s*:",
+        "write `gpu.shuffle xor %value, %offset, %width : type`",
+    ),
+    Form(
+        "gpu.all_reduce %value {} {op = add} : (f32) -> f32",
+        r"\bgpu\.all_reduce\b.*\bop\s*[=:]\s*\"?\w",
+        "write `gpu.all_reduce add %value {} : (type) -> type`",
+    ),
+    Form('%r = "gpu.yield"(%v)', r"=\s*\"gpu\.yield\"", "write `gpu.yield %value : type`, without a result"),
+    Form(
+        "!gpu.mmafragment<8, vector<2xf16>>",
+        r"!gpu\.mmafragment\b",
+        'write `!gpu.mma_matrix<16x16xf32, "COp">`',
+    ),
+    Form(
+        "gpu.subgroup_mma_compute_matrix %a, %b, %c",
+        r"\bgpu\.subgroup_mma_compute_matrix\b",
+        "write `gpu.subgroup_mma_compute`",
+    ),
+    Form(
+        'gpu.subgroup_mma_elementwise %a, %b {opType = "ADD"}',
+        r"\bgpu\.subgroup_mma_elementwise\b.*\bopType\s*=\s*\"",
+        "write `gpu.subgroup_mma_elementwise addf %a, %b : (…) -> …`",
+    ),
+    Form(
+        "{leadDimension = 32 : i32}",
+        r"\bleadDimension\s*=\s*\d+\s*:\s*i\d+",
+        "write `{leadDimension = 32 : index}`",
+    ),
+    Form(
+        "vector.warp_execute_on_lane_0(%lane)[32] {",
+        r"\bvector\.warp_execute_on_lane_0\b",
+        "write `gpu.warp_execute_on_lane_0`, whose region ends with `gpu.yield`",
+    ),
+    Form(
+        '!llvm<"float*">', r"!llvm<\"", "types of the llvm dialect are written as `f32`, `i64`, `!llvm.ptr`"
+    ),
+    Form(
+        "!llvm.ptr<f32>",
+        r"!llvm\.ptr<(?!\d)",
+        "pointers have no element type: write `!llvm.ptr`, with a space `!llvm.ptr<3>`",
+    ),
+    Form("llvm.mlir.null : !llvm.ptr", r"\bllvm\.mlir\.null\b", "write `llvm.mlir.zero : !llvm.ptr`"),
+    Form(
+        "memref.dim %m, 0 : memref<?xf32>",
+        r"\bmemref\.dim\s+%[\w$.]+\s*,\s*\d",
+        "the dimension is a value of type index: `memref.dim %m, %index`",
+    ),
+    Form("memref.buffer_cast %t", r"\bmemref\.buffer_cast\b", "write `bufferization.to_buffer`"),
+    Form("memref.tensor_load %m", r"\bmemref\.tensor_load\b", "write `bufferization.to_tensor`"),
+    Form(
+        "{nvvm.kernel: true}, {value: 1 : i32}",
+        r"\{\s*[\w.]+: *(?:[\"\d]|true\b|false\b)",
+        "attributes are written `name = value`",
+    ),
+    Form(
+        "gpu.host_register %m : memref<?xf32>",
+        r"\bgpu\.host_register\b.*memref<[^*]*$",
+        "cast it first, to `memref<*xf32>`, by `memref.cast`",
+    ),
+    Form(
+        "call @mcuMemHostRegisterFloat(%m)",
+        r"\bmcuMemHostRegister\w*",
+        "write `gpu.host_register %unranked : memref<*xf32>`",
+    ),
+    Form(
+        "builtin.module(gpu.module(gpu-to-cubin))",
+        r"\bgpu-to-(?:cubin|hsaco)\b",
+        "leave gpu-to-cubin and gpu-to-hsaco out of a pass pipeline: gpubuild makes the objects",
+    ),
 )
 
 
 def form_of_today(line: str) -> str:
     """Return what to write instead of an older form in ``line``; empty if there is none known."""
+    for form in FORMS:
+        if found := re.search(form.pattern, line):
+            return found.expand(form.today) if "\\" in form.today else form.today
     bare = _BARE.match(line)
-    if bare and bare[1] in _STANDARD:
-        today = _STANDARD[bare[1]]
+    if bare and bare[1] in STANDARD:
+        today = STANDARD[bare[1]]
         if today in ("arith.cmpi", "arith.cmpf"):
             return f"write `{today} slt, %a, %b : type`, with the predicate without quotes"
         return f"write `{today}`"
-    for pattern, today in _FORMS:
-        if found := re.search(pattern, line):
-            return found.expand(today) if "\\" in today else today
     return ""

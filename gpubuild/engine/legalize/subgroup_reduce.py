@@ -8,14 +8,15 @@ subgroups, a butterfly needs one shuffle less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
-from gpubuild.engine.legalize import subgroup_shuffle
+from gpubuild.engine.legalize import subgroup_shuffle, vectors
 from gpubuild.engine.legalize.state import Legalization, Shuffles
 
 
@@ -39,17 +40,73 @@ def _expand_count(op: ir.Operation, state: Legalization) -> None:
     emit.replace(emit.binary("arith.divui", total, emit.constant(size)))
 
 
-def _execute_on_first_lane(op: ir.Operation, _: Legalization) -> None:
-    """Expand ``gpu.warp_execute_on_lane_0`` without operands and results to a branch."""
+def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
+    """Expand ``gpu.warp_execute_on_lane_0`` to a branch, with shuffles for its arguments and results.
+
+    A vector argument of which lanes own slices is gathered from all lanes. A result is read from the first
+    lane: whole, or of a larger vector the lane's slice.
+    """
     emit = Emitter(op)
-    first = emit.compare(Compare.EQ, op.operands[0], emit.constant(0))
-    branch = emit.op("scf.if", [first], [], regions=2)
+    lane, *arguments = op.operands
     block = op.regions[0].blocks[0]
-    block.append_to(branch.regions[0])
+    lanes = state.capabilities.subgroup_size
+
+    def from_lane(value: ir.Value, number: int) -> ir.Value:
+        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            return subgroup_shuffle.read_lane(at, word, _word(at, number), _word(at, lanes))
+
+        return subgroup_shuffle.move(emit, value, read)[0]
+
+    for argument, given in zip(block.arguments, arguments, strict=True):
+        whole = given
+        if argument.type != given.type:
+            whole = emit.value("ub.poison", [], argument.type)
+            for number, offsets in enumerate(_slices(argument.type, given.type)):
+                part = from_lane(given, number)
+                operation = "vector.insert_strided_slice"
+                whole = emit.value(operation, [part, whole], whole.type, _strided(offsets))
+        argument.replace_all_uses_with(whole)
+    first = emit.compare(Compare.EQ, lane, emit.constant(0))
     end = block.operations[len(block.operations) - 1].operation
-    Emitter(end).op("scf.yield", [], [])
+    yielded = [value.type for value in end.operands]
+    branch = emit.op("scf.if", [first], yielded, regions=2)
+    while block.arguments:
+        block.erase_argument(0)
+    block.append_to(branch.regions[0])
+    Emitter(end).op("scf.yield", list(end.operands), [])
     end.erase()
+    if yielded:
+        other = emit.inside(branch.regions[1].blocks.append())
+        other.op("scf.yield", [other.constant(0, kind) for kind in yielded], [])
+    for old, value in zip(op.results, branch.results, strict=True):
+        if old.type == value.type:
+            result = from_lane(value, 0)
+        else:
+            result = emit.value("ub.poison", [], old.type)
+            for number, offsets in enumerate(_slices(value.type, old.type)):
+                shape = {"sizes": _integers(ir.VectorType(old.type).shape)}
+                operation = "vector.extract_strided_slice"
+                part = emit.value(operation, [value], old.type, _strided(offsets) | shape)
+                result = vectors.choose(emit, lane, number, from_lane(part, 0), result)
+        old.replace_all_uses_with(result)
     op.erase()
+
+
+def _slices(whole: ir.Type, part: ir.Type) -> Iterator[list[int]]:
+    """Yield the offset in ``whole`` of each lane's slice, by number of the lane; the last dimension first."""
+    shape = ir.VectorType(part).shape
+    sizes = zip(ir.VectorType(whole).shape, shape, strict=True)
+    for position in product(*(range(n // m) for n, m in sizes)):
+        yield [number * m for number, m in zip(position, shape, strict=True)]
+
+
+def _strided(offsets: Sequence[int]) -> dict[str, ir.Attribute]:
+    return {"offsets": _integers(offsets), "strides": _integers([1] * len(offsets))}
+
+
+def _integers(values: Sequence[int]) -> ir.Attribute:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.IntegerAttr.get(i64, value) for value in values])
 
 
 # Not for AMD GPUs, whose conversion asks the device.

@@ -15,7 +15,7 @@ from mlir import ir
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import element_type
+from gpubuild.engine.ir.query import element_type, scalar_bits
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.errors import Diagnostic, StepError
@@ -65,6 +65,7 @@ _CLUSTER_OPS = frozenset(
 _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
+_ON_LANE_0 = "gpu.warp_execute_on_lane_0"
 _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
                    "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
 # The attribute with the name of an intrinsic, by operations that may call one.
@@ -146,8 +147,8 @@ def _refusal(op: ir.Operation, state: Legalization) -> str:
         return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
     if op.name in _CLUSTER_OPS and not target.clusters:
         return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
-    if op.name == "gpu.warp_execute_on_lane_0" and (len(op.operands) > 1 or len(op.results)):
-        return "'gpu.warp_execute_on_lane_0' with operands or results must be distributed first"
+    if op.name == _ON_LANE_0 and (reason := _lane_0_refusal(op, target)):
+        return reason
     if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
         return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return narrow_memory(op)
@@ -207,6 +208,20 @@ def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
             f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
             "write `uniform` if all do"
         )
+    return ""
+
+
+def _lane_0_refusal(op: ir.Operation, target: Capabilities) -> str:
+    """Return why the region of ``op`` cannot run on the first lane, or an empty string."""
+    if (size := op.attributes["warp_size"].value) != target.subgroup_size:
+        return f"'{op.name}' of {size} work-items, {_of(target.subgroup_size)}"
+    arguments = zip(op.operands, (op.operands[0], *op.regions[0].blocks[0].arguments), strict=True)
+    moved = [v.type for v, inside in arguments if v.type != inside.type] + [r.type for r in op.results]
+    for given in moved:
+        if not scalar_bits(element_type(given)) or isinstance(given, ir.MemRefType):
+            return f"'{op.name}' returns {given}, which lanes cannot exchange; return numbers or vectors"
+    if moved and not target.exchanges_lanes:
+        return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
     return ""
 
 

@@ -102,7 +102,7 @@ def _extracted(emit: Emitter, vector: ir.Value, position: Position) -> ir.Value:
     value = _extracted(emit, emit.extract(vector, [0]), rest)
     for number in range(1, ir.VectorType(vector.type).shape[0]):
         other = _extracted(emit, emit.extract(vector, [number]), rest)
-        value = _choose(emit, index, number, other, value)
+        value = choose(emit, index, number, other, value)
     return value
 
 
@@ -115,12 +115,12 @@ def _inserted(emit: Emitter, stored: ir.Value, vector: ir.Value, position: Posit
     result = vector
     for number in range(ir.VectorType(vector.type).shape[0]):
         old = emit.extract(vector, [number])
-        new = _choose(emit, index, number, _inserted(emit, stored, old, rest), old)
+        new = choose(emit, index, number, _inserted(emit, stored, old, rest), old)
         result = emit.insert(new, result, [number])
     return result
 
 
-def _choose(emit: Emitter, index: ir.Value, number: int, then: ir.Value, otherwise: ir.Value) -> ir.Value:
+def choose(emit: Emitter, index: ir.Value, number: int, then: ir.Value, otherwise: ir.Value) -> ir.Value:
     """Select ``then`` where ``index`` is ``number``. LLVM selects vectors of one dimension only."""
     condition = emit.compare(Compare.EQ, index, emit.constant(number))
     kind = then.type

@@ -97,17 +97,28 @@ def _describe_kernel(function: ir.Operation) -> dict[str, Any]:
     return {"name": function.attributes["sym_name"].value, "args": args}
 
 
-def _describe_target(attribute: ir.Attribute, module: ir.Operation) -> dict[str, Any]:
+def vendor_of(attribute: ir.Attribute) -> Vendor | None:
+    """Return the kind of target that ``attribute`` describes, if there is one."""
+    return _read_target(attribute)[0]
+
+
+def _read_target(attribute: ir.Attribute) -> tuple[Vendor | None, str, dict[str, Any]]:
+    """Return the kind, triple and parameters of a target attribute."""
     found = _TARGET.fullmatch(str(attribute))
     candidates = [v for v in vendors() if found and v.attribute == found[1]]
-    if found and candidates:
-        # The bindings have no accessors of this attribute. Its text is like that of a dictionary.
-        given = {item.name: item.attr for item in ir.Attribute.parse("{" + (found[2] or "") + "}")}
-        triple = given["triple"].value if "triple" in given else candidates[0].triple
-        # Several kinds share an attribute.
-        found_vendor = next((v for v in candidates if v.owns(triple)), None)
-        if found_vendor is not None:
-            return _target_fields(found_vendor, triple, given, module, attribute)
+    if not found or not candidates:
+        return None, "", {}
+    # The bindings have no accessors of this attribute. Its text is like that of a dictionary.
+    given = {item.name: item.attr for item in ir.Attribute.parse("{" + (found[2] or "") + "}")}
+    triple = given["triple"].value if "triple" in given else candidates[0].triple
+    # Several kinds share an attribute.
+    return next((v for v in candidates if v.owns(triple)), None), triple, given
+
+
+def _describe_target(attribute: ir.Attribute, module: ir.Operation) -> dict[str, Any]:
+    found, triple, given = _read_target(attribute)
+    if found is not None:
+        return _target_fields(found, triple, given, module, attribute)
     known = any_of(list(dict.fromkeys(f"#{v.attribute}.target" for v in vendors())))
     raise _target_error(
         module,

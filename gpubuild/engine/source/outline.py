@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
-from gpubuild.engine.ir import contexts, locations
+from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
@@ -23,6 +24,7 @@ from gpubuild.engine.source.module_index import (
     describe_module,
     has_bitcode,
     libraries_called,
+    vendor_of,
 )
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.step import OutlineParams
@@ -68,12 +70,16 @@ def run(params: OutlineParams, io: StepIO) -> None:
             with io.stage("passes"):
                 before = _settled(source.module)
                 resources.bind(source.module)
-                contexts.run_passes(source.module, params.passes, source=source.lines)
+                user_pipeline.run(
+                    source.module, params.passes, source=source.lines, serializes=_upstream_cannot_serialize
+                )
                 resources.settle(source.module, lines)
                 _drop_sequences(source.module)
                 for message in _replaced_targets(before, _settled(source.module)):
                     io.warn(message)
         with io.stage("outline"):
+            if KERNEL_MODULE in text:
+                _refuse_kernel_modules(source)
             _refuse_nested_launches(source)
             if first(source.module.operation, lambda op: op.name == "gpu.launch") is not None:
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
@@ -91,6 +97,13 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 io.warn(warning.render())
         with io.stage("split"):
             _split(source, io)
+
+
+def _upstream_cannot_serialize(module: ir.Module) -> bool:
+    """Return whether a gpu.module has a target that MLIR has no code generator for."""
+    targets = [m.attributes["targets"] for m in contexts.gpu_modules(module) if "targets" in m.attributes]
+    found = [vendor_of(target) for listed in targets for target in listed]
+    return any(vendor is not None and not vendor.upstream_serializes for vendor in found)
 
 
 def _settled(module: ir.Module) -> dict[str, str]:
@@ -196,6 +209,20 @@ def _replace_by_placeholder(kernels: ir.Operation) -> None:
     point = ir.InsertionPoint(kernels)
     ir.Operation.create("gpu.binary", attributes=attributes, loc=kernels.location, ip=point)
     kernels.erase()
+
+
+def _refuse_kernel_modules(source: _Source) -> None:
+    """Raise ``StepError`` for modules that older MLIR outlined kernels to, which are host code today."""
+    found = [
+        about(op, f"{KERNEL_MODULE!r} has no meaning in this MLIR", source.lines)
+        for op in matching(source.module.operation, lambda op: KERNEL_MODULE in op.attributes)
+    ]
+    if found:
+        raise StepError(
+            f"a module of kernels is marked by {KERNEL_MODULE!r}",
+            diagnostics=found,
+            hint=f"{form_of_today(KERNEL_MODULE)} (this is a form of an older MLIR)",
+        )
 
 
 def _refuse_nested_launches(source: _Source) -> None:

@@ -11,7 +11,7 @@ from kernels.operations.gpu_ops import (
     reduction_program,
     reductions,
 )
-from kernels.program import Program, floats, integers, to_bf16
+from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Program, floats, integers, to_bf16
 
 LANES = 32
 PROGRAMS: list[Program] = []
@@ -293,19 +293,113 @@ def _identifiers() -> None:
             block=(8, 3, 4),
         )
     )
+
+
+def _on_lane_0(name: str, what: str, body: str, args: dict, expect: dict, **more) -> None:
+    """Add a program whose region the first lane runs; refused where subgroups have other sizes."""
+    others = AMD_CHIPS if LANES == 32 else NVIDIA_CHIPS
+    reason = f"'gpu.warp_execute_on_lane_0' of {LANES} work-items, where a subgroup has {96 - LANES}"
     PROGRAMS.append(
         Program(
-            name="gpu_warp_execute_on_lane_0",
-            op="gpu.warp_execute_on_lane_0",
-            body="""%l = gpu.lane_id
-    gpu.warp_execute_on_lane_0(%l)[32] {
+            name=f"gpu_warp_execute_on_lane_0{name}",
+            op=f"gpu.warp_execute_on_lane_0{what}",
+            body=f"%l = gpu.lane_id\n{body}",
+            args=args,
+            expect=expect,
+            block=_COUNT,
+            refused=dict.fromkeys(others, reason),
+            **more,
+        )
+    )
+
+
+def _first_lanes() -> None:
+    ints = (np.arange(2 * _COUNT) ** 2 % 211 - 100).astype(np.int32)
+    halves, bytes_ = ints[:_COUNT].astype(np.float16), ints[:_COUNT].astype(np.int8)
+    _on_lane_0(
+        "",
+        "",
+        f"""    gpu.warp_execute_on_lane_0(%l)[{LANES}] {{
       %v = arith.constant 7 : i32
       memref.store %v, %out[%i] : memref<?xi32>
-    }""",
-            args={"out": np.zeros(_COUNT, np.int32)},
-            expect={"out": np.where(_lane == 0, 7, 0).astype(np.int32)},
-            block=_COUNT,
-        )
+    }}""",
+        {"out": np.zeros(_COUNT, np.int32)},
+        {"out": np.where(_lane == 0, 7, 0).astype(np.int32)},
+    )
+    groups = ints.reshape(2, 2 * LANES)
+    _on_lane_0(
+        "_vector",
+        " with distributed vectors",
+        f"""    %j = arith.muli %i, %c2 : index
+    %x = vector.load %in[%j] : memref<?xi32>, vector<2xi32>
+    %sum, %r = gpu.warp_execute_on_lane_0(%l)[{LANES}] args(%x : vector<2xi32>) -> (i32, vector<2xi32>) {{
+    ^bb0(%whole: vector<{2 * LANES}xi32>):
+      %total = vector.reduction <add>, %whole : vector<{2 * LANES}xi32> into i32
+      %back = vector.shuffle %whole, %whole [{", ".join(map(str, reversed(range(2 * LANES))))}]
+        : vector<{2 * LANES}xi32>, vector<{2 * LANES}xi32>
+      gpu.yield %total, %back : i32, vector<{2 * LANES}xi32>
+    }}
+    memref.store %sum, %sums[%i] : memref<?xi32>
+    vector.store %r, %out[%j] : memref<?xi32>, vector<2xi32>""",
+        {"in": ints, "sums": np.zeros(_COUNT, np.int32), "out": np.zeros(2 * _COUNT, np.int32)},
+        {"sums": np.repeat(groups.sum(1), LANES).astype(np.int32), "out": groups[:, ::-1].reshape(-1)},
+        breaks=(f"{2 * LANES - 1}, {2 * LANES - 2}", f"{2 * LANES - 2}, {2 * LANES - 1}"),
+    )
+    tiles = LANES // 4  # of 1x1 in four rows: lanes run along the columns first
+    half_groups = halves.reshape(2, 4, tiles)
+    _on_lane_0(
+        "_rows",
+        " with vectors distributed along two dimensions",
+        f"""    %x = memref.load %in[%i] : memref<?xf16>
+    %tile = vector.broadcast %x : f16 to vector<1x1xf16>
+    %r = gpu.warp_execute_on_lane_0(%l)[{LANES}] args(%tile : vector<1x1xf16>) -> (vector<1x1xf16>) {{
+    ^bb0(%whole: vector<4x{tiles}xf16>):
+      %a = vector.extract %whole[0] : vector<{tiles}xf16> from vector<4x{tiles}xf16>
+      %b = vector.extract %whole[3] : vector<{tiles}xf16> from vector<4x{tiles}xf16>
+      %d = vector.insert %b, %whole [0] : vector<{tiles}xf16> into vector<4x{tiles}xf16>
+      %e = vector.insert %a, %d [3] : vector<{tiles}xf16> into vector<4x{tiles}xf16>
+      gpu.yield %e : vector<4x{tiles}xf16>
+    }}
+    %y = vector.extract %r[0, 0] : f16 from vector<1x1xf16>
+    memref.store %y, %out[%i] : memref<?xf16>""",
+        {"in": halves, "out": np.zeros(_COUNT, np.float16)},
+        {"out": half_groups[:, [3, 1, 2, 0]].reshape(-1)},
+        breaks=("%a, %d [3]", "%a, %d [2]"),
+    )
+    _on_lane_0(
+        "_same",
+        " with values of the first lane",
+        f"""    %x = memref.load %in[%i] : memref<?xi8>
+    %0:5 = gpu.warp_execute_on_lane_0(%l)[{LANES}] args(%x, %in : i8, memref<?xi8>)
+        -> (i8, i1, index, f64, vector<3xi8>) {{
+    ^bb0(%own: i8, %memory: memref<?xi8>):
+      %other = memref.load %memory[%i] : memref<?xi8>
+      %equal = arith.cmpi eq, %other, %own : i8
+      %wide = arith.sitofp %own : i8 to f64
+      %three = vector.broadcast %own : i8 to vector<3xi8>
+      gpu.yield %own, %equal, %i, %wide, %three : i8, i1, index, f64, vector<3xi8>
+    }}
+    %y = vector.extract %0#4[2] : i8 from vector<3xi8>
+    memref.store %0#0, %out[%i] : memref<?xi8>
+    memref.store %0#1, %ok[%i] : memref<?xi1>
+    memref.store %0#2, %at[%i] : memref<?xindex>
+    memref.store %0#3, %wides[%i] : memref<?xf64>
+    memref.store %y, %last[%i] : memref<?xi8>""",
+        {
+            "in": bytes_,
+            "out": np.zeros(_COUNT, np.int8),
+            "ok": np.zeros(_COUNT, np.bool_),
+            "at": np.zeros(_COUNT, np.uint64),
+            "wides": np.zeros(_COUNT, np.float64),
+            "last": np.zeros(_COUNT, np.int8),
+        },
+        {
+            "out": bytes_[_base],
+            "ok": np.ones(_COUNT, np.bool_),
+            "at": _base.astype(np.uint64),
+            "wides": bytes_[_base].astype(np.float64),
+            "last": bytes_[_base],
+        },
     )
 
 
@@ -314,4 +408,5 @@ _rotations()
 _broadcasts()
 _reductions()
 _identifiers()
+_first_lanes()
 PROGRAMS += subgroup_matrix_ops.programs()

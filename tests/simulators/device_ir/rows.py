@@ -12,7 +12,7 @@ from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Program
 
 LANES_OF_CDNA = 64
 # Written for 32 lanes: values of lanes beyond `width` are undefined, or the text contains 32.
-_ONLY_32_LANES = frozenset({"gpu_shuffle_vector", "gpu_warp_execute_on_lane_0"})
+_ONLY_32_LANES = frozenset({"gpu_shuffle_vector"})
 # One workgroup runs at a time, so that those of a cluster cannot wait for each other.
 _WAIT_FOR_A_CLUSTER = frozenset({"nvvm_cluster"})
 # Worst errors in units in the last place that the CUDA C++ Programming Guide gives for libdevice,
@@ -24,6 +24,11 @@ _MATRICES = frozenset(p.name for p in matrix_ops.PROGRAMS)
 
 def form_for(program: Program, target: str) -> Program | None:
     """Return the program to run for ``target``; ``None`` if it is only compiled."""
+    if target in AMD_CHIPS and program.name in _SUBGROUPS:  # they depend on the number of lanes
+        wide = next((p for p in subgroup_programs() if p.name == program.name), None)
+        if wide is None:
+            return None
+        program = wide
     if target in program.refused or not program.runs or program.name in _WAIT_FOR_A_CLUSTER:
         return None
     if target in NVIDIA_CHIPS:
@@ -32,8 +37,6 @@ def form_for(program: Program, target: str) -> Program | None:
         )
     if target not in AMD_CHIPS:
         return None
-    if program.name in _SUBGROUPS:  # they depend on the number of lanes
-        return next((p for p in subgroup_programs() if p.name == program.name), None)
     return replace(program, block=LANES_OF_CDNA) if program.name in _MATRICES else program
 
 

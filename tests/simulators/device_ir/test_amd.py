@@ -35,7 +35,11 @@ def rows(group: str, chip: str) -> list[Program]:
     if group == SUBGROUPS and LANES[chip] == LANES_OF_CDNA:
         return list(subgroup_programs())
     target = chip if chip in ("gfx90a", "gfx942") else "gfx90a"
-    found = [p for p in GROUPS[group] if target not in p.refused and p.runs and target not in p.chips]
+    found = [
+        p
+        for p in GROUPS[group]
+        if (target not in p.refused or group == SUBGROUPS) and p.runs and target not in p.chips
+    ]
     # Matrices are a whole subgroup's.
     return [replace(p, block=LANES[chip]) if p.name.startswith("gpu_mma") else p for p in found]
 

@@ -19,6 +19,7 @@ from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_C
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.backends.gpu_compile import KernelInfo, info_with_table, user_libraries
+from gpubuild.engine.backends.lowering import run_own_passes
 from gpubuild.engine.ir import contexts, llvm, resource_objects, step_io
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump
@@ -30,6 +31,7 @@ from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
+from gpubuild.targets.target import Target
 from gpubuild.toolchain.run import run_tool
 
 _FENCE = "llvm.x86.sse.sfence"  # on other CPUs the runtime's synchronisation orders all stores
@@ -116,7 +118,7 @@ def lower_text(
             raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
         passes = PASSES
         if params.target.passes:
-            passes = (RECORD_WRITTEN_OPS, _own_passes(params.target.passes, resources), *TO_CPU)
+            passes = (RECORD_WRITTEN_OPS, _own_passes(params.target, resources), *TO_CPU)
         run_passes(module, passes, lowering)
         if not lowering.kernels:
             raise StepError(
@@ -128,12 +130,11 @@ def lower_text(
         return text, lowering
 
 
-def _own_passes(pipeline: str, resources: StepResources) -> Pass[CpuLowering]:
+def _own_passes(target: Target, resources: StepResources) -> Pass[CpuLowering]:
     def run(module: ir.Module, lowering: CpuLowering) -> None:
-        resources.bind(module)
-        contexts.run_passes(module, pipeline, source=lowering.source)
+        run_own_passes(module, target, resources, lowering.source)
 
-    return Pass(name="own-passes", run=run, pipeline=lambda _: pipeline)
+    return Pass(name="own-passes", run=run, pipeline=lambda _: target.passes)
 
 
 def link_image(build: CpuBuild) -> None:

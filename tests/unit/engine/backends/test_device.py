@@ -166,6 +166,14 @@ def test_user_libraries_are_linked_as_needed(chip: str, declared: str, call: str
     assert "device_libs" in caught.value.hint
 
 
+def test_kernels_of_amd_gpus_have_no_heap() -> None:
+    body = "%h = memref.alloc(%i) : memref<?xf32>\nmemref.copy %a, %h : memref<?xf32> to memref<?xf32>"
+    with pytest.raises(StepError) as caught:
+        compile_module(kernel(body), "gfx90a")
+    assert caught.value.message == "undefined in @k: malloc"
+    assert caught.value.hint.startswith("kernels of AMD GPUs have no heap: use memref.alloca")
+
+
 def test_large_workgroups_are_allowed_when_the_size_is_unknown() -> None:
     built = compile_module(kernel(STORE), "gfx90a")
     assert ".max_flat_workgroup_size: 1024" in built.asm

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from unit.engine.device_steps import in_child
+from unit.engine.device_steps import in_child, outline_source
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.older_forms import form_of_today
+from gpubuild.engine.ir.older_forms import FORMS as KNOWN
+from gpubuild.engine.ir.older_forms import STANDARD, form_of_today
 from gpubuild.errors import StepError
 
 KERNEL = (
@@ -18,6 +21,7 @@ SIZES = "(%1 = %c, %2 = %c, %3 = %c) threads(%tx, %ty, %tz) in (%4 = %c, %5 = %c
 LAUNCH = f"gpu.launch blocks(%bx, %by, %bz) in {SIZES}"
 SIX = "%c, %c, %c, %c, %c, %c, %x"
 TYPES = "(index, index, index, index, index, index, f32) -> ()"
+MATRIX = '!gpu.mma_matrix<16x16xf32, "COp">'
 OFFSETS = "%o = arith.constant 1 : i32\n%w = arith.constant 32 : i32\n"
 
 FORMS = [
@@ -49,6 +53,27 @@ FORMS = [
     (HOST, "gpu.host_register %a : memref<?xf32>", "`memref<*xf32>`"),
     ("{}", "func @main() {\nreturn\n}", "`func.func`"),
     ("{}", "gpu.kernel_module @k {\n}", "`gpu.module @name { … }`"),
+    ("{}", "func.func @f(%x: f32) attributes {nvvm.kernel} {\nreturn\n}", "`gpu.func @name(…) kernel`"),
+    ("{}", "func @f(%x: f32) attributes {nvvm.kernel: true} {\nreturn\n}", "`gpu.func @name(…) kernel`"),
+    (
+        HOST,
+        f'"gpu.launch_func"({SIX})\n{{kernel: @f : (f32) -> ()}}\n: {TYPES}',
+        "`gpu.launch_func @module::@kernel",
+    ),
+    (KERNEL, OFFSETS + "%v, %p = gpu.shuffle %x, %o, %w xor : f32", "`gpu.shuffle xor"),
+    (KERNEL, "%v = gpu.all_reduce %x {} {op = add} : (f32) -> f32", "`gpu.all_reduce add"),
+    (KERNEL, "%d = gpu.subgroup_mma_compute_matrix %x, %x, %x : f32", "`gpu.subgroup_mma_compute`"),
+    (
+        KERNEL,
+        f'%d = gpu.subgroup_mma_elementwise %x, %x {{opType = "ADD"}} : ({MATRIX}, {MATRIX}) -> {MATRIX}',
+        "`gpu.subgroup_mma_elementwise addf",
+    ),
+    (
+        KERNEL,
+        f"%d = gpu.subgroup_mma_load_matrix %a[%i] {{leadDimension = 32 : i32}} : memref<?xf32> -> {MATRIX}",
+        "`{leadDimension = 32 : index}`",
+    ),
+    (KERNEL, "vector.warp_execute_on_lane_0(%i)[32] {\n}", "`gpu.warp_execute_on_lane_0`"),
     ("{}", 'llvm.func @main(%x: !llvm<"float*">) {\nllvm.return\n}', "written as `f32`"),
     ("{}", "func.func @main(%c: i1) {\ncond_br %c, ^a, ^a\n^a:\nreturn\n}", "`cf.cond_br`"),
 ]
@@ -75,8 +100,47 @@ def test_the_hint_names_the_form_of_today(whole: str, form: str, today: str) -> 
         '"gpu.launch_func"(%c, %c) <{kernel = @k::@f}> : (index, index) -> ()',
         "%c = arith.constant 0 : index",
         "%p = llvm.mlir.zero : !llvm.ptr<3>",
+        "llvm.func @f() attributes {gpu.kernel, nvvm.kernel} {",
+        "%v, %p = gpu.shuffle xor %x, %o, %w : f32",
+        '%v = "gpu.all_reduce"(%x) <{op = #gpu<all_reduce_op add>}> ({}) : (f32) -> f32',
         "return",
     ],
 )
 def test_forms_of_today_are_not_taken_for_older_ones(line: str) -> None:
     assert form_of_today(line) == ""
+
+
+@pytest.mark.parametrize("around", ["{}", "module attributes {{gpu.container_module}} {{\n{}}}\n"])
+def test_a_kernel_module_of_2019_is_not_taken_for_host_code(around: str) -> None:
+    kernels = (
+        "module @k attributes {gpu.kernel_module} {\n  func.func @f() attributes {gpu.kernel} { return }\n}\n"
+    )
+    with pytest.raises(StepError) as caught:
+        outline_source(around.format(kernels))
+    assert "'gpu.kernel_module' has no meaning" in caught.value.diagnostics[0].message
+    assert "`gpu.module @name { … }`" in caught.value.hint
+
+
+def test_a_pass_that_made_objects_is_not_needed_any_more() -> None:
+    with pytest.raises(StepError) as caught:
+        outline_source("module {}", passes="builtin.module(gpu.module(gpu-to-cubin{chip=sm_90}))")
+    assert "gpubuild makes the objects" in caught.value.hint
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "older-mlir.md"
+
+
+def table() -> str:
+    """The two tables of the page."""
+    rows = ["| older MLIR | today |", "|---|---|"]
+    for form in KNOWN:
+        assert form_of_today(form.example), form.example
+        rows.append(f"| `{form.example}` | {form_of_today(form.example).removeprefix('write ')} |")
+    rows += ["", "| `std` | today |", "|---|---|"]
+    rows += [f"| `{old}` | `{new}` |" for old, new in sorted(STANDARD.items())]
+    return "\n".join(rows) + "\n"
+
+
+def test_the_page_lists_the_forms() -> None:
+    start = "<!-- forms: printed by tests/unit/engine/ir/test_older_forms.py -->\n"
+    assert PAGE.read_text().partition(start)[2] == table()
