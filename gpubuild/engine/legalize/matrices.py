@@ -208,7 +208,7 @@ def expand_matrices(
         _expand(function, units if units and function in with_units else tiled, lanes, wait)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Function:
     """A function with matrices."""
 
