@@ -18,6 +18,7 @@ from gpubuild.model.step import (
     LinkParams,
     LlvmParams,
     OutlineParams,
+    Params,
     PreprocessParams,
     RuntimeParams,
     pipeline_of,

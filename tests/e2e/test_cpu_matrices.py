@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
@@ -18,6 +19,8 @@ MIXES = {"f16": ("f16", "f32"), "half": ("f16", "f16"), "f32": ("f32", "f32"), "
          "si8": ("si8", "i32"), "ui8": ("ui8", "i32")}  # fmt: skip
 TYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "i32": np.int32, "si8": np.int8,
          "ui8": np.uint8}  # fmt: skip
+
+Case = tuple[tuple[int, int, int], str, bool]  # M, N and K, a key of MIXES, whether memory is transposed
 
 
 def matrix(rows: int, columns: int, element: str, role: str) -> str:
@@ -55,6 +58,13 @@ def multiplication(name: str, m: int, n: int, k: int, mix: str, turned: bool) ->
     {body}
     gpu.return
   }}"""
+
+
+def products(cases: Sequence[Case]) -> str:
+    """Return a kernel ``m<number>`` for each case."""
+    return "".join(
+        multiplication(f"m{i}", *shape, mix, turned) for i, (shape, mix, turned) in enumerate(cases)
+    )
 
 
 CASES = [(shape, mix, turned) for shape, mix in product(SHAPES, MIXES) for turned in (False, True)
@@ -158,18 +168,16 @@ SPECIAL = f"""
 @pytest.fixture(scope="session")
 def module(tmp_path_factory):
     folder = tmp_path_factory.mktemp("matrices")
-    kernels = [multiplication(f"m{i}", *shape, mix, turned) for i, (shape, mix, turned) in enumerate(CASES)]
-    text = "gpu.module @k {" + "".join(kernels) + SPECIAL + "}"
+    text = f"gpu.module @k {{{products(CASES)}{SPECIAL}}}"
     out = compile_module(text, folder, opt_level=1)
     tiers = {k["name"]: k["tier"] for k in json.loads((out / "info").read_text())["kernels"]}
     assert set(tiers.values()) == {"fission"}  # also where the lanes of one subgroup wait alone
     return Device(build_runtime(folder)).load(out)
 
 
-@pytest.mark.parametrize("fibers", [False, True])
-def test_shapes_types_and_layouts(module, fibers):
-    groups = 3
-    for number, ((m, n, k), mix, turned) in enumerate(CASES):
+def check_products(cases: Sequence[Case], launch: Callable[..., object], groups: int = 3) -> None:
+    """Compare ``multiplication`` of each case, called ``m<number>``, with NumPy, for some subgroups."""
+    for number, ((m, n, k), mix, turned) in enumerate(cases):
         operand, result = (TYPES[t] for t in MIXES[mix])
         low = 0 if mix == "ui8" else -4
         sizes = [(m, k), (k, n), (m, n)]
@@ -182,12 +190,19 @@ def test_shapes_types_and_layouts(module, fibers):
                 view = flat[group, 2 : 2 + value.shape[0] * (value.shape[1] + 3)]
                 view.reshape(value.shape[0], -1)[:, : value.shape[1]] = value
             memory.append(flat)
-        module.launch(f"m{number}", 1, 32 * groups, *memory, fibers=fibers)
+        launch(f"m{number}", groups, memory)
         for group, (a, b, c) in enumerate(parts):
             want = (a @ b + c).T if turned else a @ b + c
             view = memory[2][group, 2 : 2 + want.shape[0] * (want.shape[1] + 3)].reshape(want.shape[0], -1)
-            np.testing.assert_array_equal(view[:, : want.shape[1]], want, err_msg=f"{CASES[number]}")
+            np.testing.assert_array_equal(view[:, : want.shape[1]], want, err_msg=f"{cases[number]}")
             assert not view[:, want.shape[1] :].any()
+
+
+@pytest.mark.parametrize("fibers", [False, True])
+def test_shapes_types_and_layouts(module, fibers):
+    check_products(
+        CASES, lambda name, groups, memory: module.launch(name, 1, 32 * groups, *memory, fibers=fibers)
+    )
 
 
 @pytest.mark.parametrize("fibers", [False, True])
@@ -206,15 +221,20 @@ def test_lanes_wait_before_they_store_over_what_others_load(module, fibers):
     np.testing.assert_array_equal(changed, ones)
 
 
-@pytest.mark.parametrize("fibers", [False, True])
-def test_sums_in_loops_branches_and_calls(module, fibers):
-    a, b = (RNG.integers(-3, 4, (64, 16)).astype(np.float32) for _ in range(2))
-    c = np.zeros((32, 16), np.float32)
-    module.launch("tiled", 1, (32, 2), a, b, c, 64, fibers=fibers)
+def check_tiled(launch: Callable[..., object], element: type = np.float32) -> None:
+    """Compare ``@tiled``, run by two subgroups, with NumPy."""
+    a, b = (RNG.integers(-3, 4, (64, 16)).astype(element) for _ in range(2))
+    c = np.zeros((32, 16), element)
+    launch(a, b, c)
     want = np.zeros((16, 16))
     for k in range(0, 64, 16):
         want = (want + a[k : k + 16] @ b[k : k + 16]) * (1 if k % 32 else 2)
     np.testing.assert_array_equal(c, -np.vstack([want, want]))
+
+
+@pytest.mark.parametrize("fibers", [False, True])
+def test_sums_in_loops_branches_and_calls(module, fibers):
+    check_tiled(lambda *args: module.launch("tiled", 1, (32, 2), *args, 64, fibers=fibers))
 
 
 def _refused(body: str, tmp_path, attributes: str = "") -> str:

@@ -1,5 +1,5 @@
-// gpu.subgroup_mma_compute: a subgroup multiplies two matrices and adds a third: by tensor cores where the
-// chip has them.
+// gpu.subgroup_mma_compute: a subgroup multiplies two matrices and adds a third: by matrix units where
+// the chip has them.
 // BREAK: s/%left, %right, %start/%left, %right, %again/
 !left = !gpu.mma_matrix<16x16xf16, "AOp">
 !right = !gpu.mma_matrix<16x16xf16, "BOp">

@@ -1,6 +1,8 @@
 // RUN: sm_60 expand-matrices
 // RUN: sm_90 expand-matrices
+// RUN: gfx900 expand-matrices
 // RUN: gfx90a expand-matrices
+// RUN: gfx1100 expand-matrices
 // RUN: cpu expand-matrices
 
 !a = !gpu.mma_matrix<16x16xf16, "AOp">
@@ -44,16 +46,37 @@ gpu.module @k {
 // SM_90: gpu.subgroup_mma_store_matrix
 
 // Lanes of AMD GPUs go in step: only the compiler must not move accesses.
-// GFX90A: llvm.fence syncscope("wavefront") release
-// GFX90A-NEXT: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()
-// GFX90A-NEXT: llvm.fence syncscope("wavefront") acquire
-// GFX90A-NOT: vector.store
-// GFX90A: vector.load {{.*}}, vector<4xf16>
-// GFX90A: arith.mulf {{.*}} : vector<4xf32>
-// GFX90A: llvm.fence syncscope("wavefront") release
-// GFX90A: llvm.fence syncscope("wavefront") acquire
-// GFX90A-NOT: vector.load
+// GFX900: llvm.fence syncscope("wavefront") release
+// GFX900-NEXT: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()
+// GFX900-NEXT: llvm.fence syncscope("wavefront") acquire
+// GFX900-NOT: vector.store
+// GFX900: vector.load {{.*}}, vector<4xf16>
+// GFX900: arith.mulf {{.*}} : vector<4xf32>
+// GFX900: llvm.fence syncscope("wavefront") release
+// GFX900: llvm.fence syncscope("wavefront") acquire
+// GFX900-NOT: vector.load
+// GFX900: vector.store {{.*}}, vector<4xf16>
+
+// MFMA: lane l has four elements of row l % 16 of A and of the result. The instruction computes the
+// transposed product, so its first factor is B.
+// GFX90A: scf.for
+// GFX90A: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()
+// GFX90A: [[A:%.*]] = vector.load {{.*}}, vector<4xf16>
+// GFX90A: vector.insert [[A]], {{.*}} [0] : vector<4xf16> into vector<1x4xf16>
+// GFX90A-COUNT-4: vector.load {{.*}}, vector<1xf16>
+// GFX90A: arith.extf {{.*}} : vector<1x4xf16> to vector<1x4xf32>
+// GFX90A: [[LEFT:%.*]] = vector.extract {{.*}}[0] : vector<4xf16> from vector<1x4xf16>
+// GFX90A: [[RIGHT:%.*]] = vector.extract {{.*}}[0] : vector<4xf16> from vector<1x4xf16>
+// GFX90A: amdgpu.mfma 16x16x16 [[RIGHT]] * [[LEFT]] + {{.*}} : vector<4xf16>, vector<4xf16>, vector<4xf32>
+// GFX90A: arith.truncf {{.*}} : vector<1x4xf32> to vector<1x4xf16>
+// GFX90A: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"()
 // GFX90A: vector.store {{.*}}, vector<4xf16>
+
+// WMMA: both halves of a subgroup have all columns of A, and each half has eight columns of the result.
+// GFX1100: vector.load {{.*}}, vector<16xf16>
+// GFX1100-COUNT-16: vector.load {{.*}}, vector<1xf16>
+// GFX1100: amdgpu.wmma 16x16x16 {{.*}} : vector<16xf16>, vector<16xf16>, vector<8xf32>
+// GFX1100: vector.store {{.*}}, vector<8xf16>
 
 // CPU: nvvm.bar.warp.sync {{.*}} {gpubuild.for = "gpu.subgroup_mma_load_matrix"}
 // CPU: arith.mulf {{.*}} : vector<8xf32>

@@ -1,25 +1,34 @@
-"""``gpu.subgroup_mma_*`` for targets without matrix units, as vector code of each lane.
+"""``gpu.subgroup_mma_*`` as vector code of each lane, with a back end's matrix units or without any.
 
 Each value of type ``!gpu.mma_matrix`` becomes a vector, the fragment of the matrix that its lane has
 (``matrix_ops``), which loops, branches and calls carry like any other. Computing on fragments needs no
 other lane. Accesses to memory must keep their order: on a GPU a subgroup loads or stores a matrix at once,
 here a lane that stores must not overtake one that still loads. The lanes wait at matrix ops, which
 all of them reach together; other code may be divergent. No wait is needed where a barrier is between two
-accesses, nor between two loads. CPUs, NVIDIA chips before sm_70 and AMD chips differ only in how lanes
-wait.
+accesses, nor between two loads. Targets differ in how lanes wait, and in the units that they have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import NO_ACCESS, enclosing
-from gpubuild.engine.legalize.matrix_ops import EXPANSIONS, FUNCTIONS, Fragment, MatrixOp, MatrixType, Tiles
+from gpubuild.engine.ir.query import NO_ACCESS, operations, symbol_name
+from gpubuild.engine.legalize import matrix_ops
+from gpubuild.engine.legalize.matrix_ops import (
+    EXPANSIONS,
+    FUNCTIONS,
+    Fragment,
+    MatrixOp,
+    MatrixType,
+    TileFragment,
+    Tiles,
+)
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import known_size
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
@@ -156,79 +165,142 @@ def wait_by_name(emit: Emitter, op: ir.Operation) -> None:
 Wait = Callable[[Emitter, ir.Operation], None]  # makes lanes wait for each other before the anchor, for an op
 
 
-def expand_matrices(module: ir.Module, state: Legalization, *, wait: Wait = wait_by_name) -> None:
+class Layout(Protocol):
+    """Which elements of matrices a lane has, and how lanes multiply them."""
+
+    def fragment(self, matrix: MatrixType) -> Fragment:
+        """Return the part of ``matrix`` that a lane has."""
+
+    def compute(self, work: MatrixOp) -> None:
+        """Expand ``gpu.subgroup_mma_compute``."""
+
+
+class MatrixUnits(Layout, Protocol):
+    """The matrix units of ``chip``."""
+
+    @property
+    def chip(self) -> str:
+        """Its name, for messages."""
+
+    def lack(self, op: ir.Operation) -> str:
+        """Return what the units cannot do of ``op``, in words; empty if they can do all."""
+
+
+def expand_matrices(
+    module: ir.Module, state: Legalization, *, wait: Wait = wait_by_name, units: MatrixUnits | None = None
+) -> None:
     """Rewrite all matrix code of ``module``. ``wait`` makes the lanes of a subgroup wait for each other.
+
+    Functions of which ``units`` can do all matrix code use them.
 
     Raises ``StepError`` with a location for each op that is not supported.
     """
-    found = _collect(module.operation)
-    if not found.ops:
-        return
+    functions = _collect(module.operation)
     lanes = state.capabilities.subgroup_size
-    fragments = _Fragments(lanes)
-    refused = fragments.learn(found.ops)
-    refused += [(op, reason) for op in found.ops if (reason := _refusal(op))]
-    refused += [(f, reason) for f in found.functions if (reason := _size_refusal(f, lanes))]
+    with_units = _with_units(functions, units, state) if units else []
+    tiled = _Tiled(lanes)
+    refused = tiled.learn([op for function in functions if function not in with_units for op in function.ops])
+    refused += [(op, reason) for f in functions for op in f.ops if (reason := _refusal(op))]
+    refused += [(f.op, reason) for f in functions if f.ops and (reason := _size_refusal(f.op, lanes))]
     if refused:
         raise cannot_compile(refused, state, instead="rewrite")
-    work = [
-        MatrixOp(
-            lanes=lanes,
-            op=op,
-            operands=tuple(f for value in op.operands if (f := fragments.of(value.type))),
-            results=tuple(f for value in op.results if (f := fragments.of(value.type))),
-        )
-        for op in found.ops
-    ]
-    for function in found.functions:
-        waits = find_waits(function)
-        for op in waits.before:
-            wait(Emitter(op), op)
-        for op in waits.after:
-            wait(_after(op), op)
-        _check_size(function, lanes)
-    for value in found.values:
-        fragment = fragments.of(value.type)
-        if fragment is not None:
-            value.set_type(fragment.vector)
-    for function in found.signatures:
-        _retype(function, fragments)
-    for item in work:
-        EXPANSIONS[item.op.name](item)
+    for function in functions:
+        _expand(function, units if units and function in with_units else tiled, lanes, wait)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Found:
-    ops: list[ir.Operation] = field(default_factory=list)
-    values: list[ir.Value] = field(default_factory=list)  # of matrix type, other than results of ``ops``
-    functions: list[ir.Operation] = field(default_factory=list)  # with ``ops`` in them
-    signatures: list[ir.Operation] = field(default_factory=list)  # with matrices in their types
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Function:
+    """A function with matrices."""
+
+    op: ir.Operation
+    ops: list[ir.Operation]  # gpu.subgroup_mma_*
+    values: list[ir.Value]  # of matrix type, other than results of ``ops``
+    signature: bool  # has matrices in its type
+    calls: bool  # functions with matrices in their types
 
 
-def _collect(module: ir.Operation) -> _Found:
-    found = _Found()
+def _collect(module: ir.Operation) -> list[_Function]:
+    """Return the functions with matrices; none if there is no op on them."""
+    functions = [_matrices_of(op) for op in operations(module, _FUNCTIONS)]
+    found = [f for f in functions if f.ops or f.values or f.signature]
+    return found if any(f.ops for f in found) else []
+
+
+def _matrices_of(function: ir.Operation) -> _Function:
+    signature = "mma_matrix" in str(function.attributes["function_type"])
+    found = _Function(op=function, ops=[], values=[], signature=signature, calls=False)
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name.startswith(_PREFIX):
             found.ops.append(op)
-            function = enclosing(op, _FUNCTIONS)
-            if function is not None and function not in found.functions:
-                found.functions.append(function)
         else:
             found.values += [r for r in op.results if MatrixType.of(r.type)]
+            if "callee" in op.attributes:
+                found.calls |= any(MatrixType.of(v.type) for v in (*op.operands, *op.results))
         for region in op.regions:
             for block in region.blocks:
                 found.values += [a for a in block.arguments if MatrixType.of(a.type)]
-        if op.name in _FUNCTIONS and "mma_matrix" in str(op.attributes["function_type"]):
-            found.signatures.append(op)
         return ir.WalkResult.ADVANCE
 
-    module.walk(visit)
+    function.walk(visit)
     return found
 
 
-class _Fragments:
-    """The fragment of each matrix type, which a module multiplies to results of one shape only."""
+def _with_units(functions: list[_Function], units: MatrixUnits, state: Legalization) -> list[_Function]:
+    """Return the functions with multiplications and with nothing that ``units`` lack; warn of the lacks.
+
+    Functions that pass matrices to each other agree on their layout.
+    """
+    linked = [f for f in functions if f.signature or f.calls]
+    chosen: list[_Function] = []
+    for group in (linked, *([f] for f in functions if f not in linked)):
+        ops = [op for function in group for op in function.ops]
+        if not any(op.name == _COMPUTE for op in ops):
+            continue
+        lacks = [f"'{op.name}' {lack}" for op in ops if (lack := units.lack(op))]
+        if not lacks:
+            chosen += group
+            continue
+        names = ", ".join(f"@{symbol_name(function.op)}" for function in group)
+        state.warnings.append(
+            f"the matrix units of {units.chip} cannot do {lacks[0]}: the matrix operations of {names} are "
+            "compiled without them"
+        )
+    return chosen
+
+
+def _expand(function: _Function, layout: Layout, lanes: int, wait: Wait) -> None:
+    def fragment(kind: ir.Type) -> Fragment | None:
+        matrix = MatrixType.of(kind)
+        return layout.fragment(matrix) if matrix else None
+
+    work = [
+        MatrixOp(
+            lanes=lanes,
+            op=op,
+            operands=tuple(f for value in op.operands if (f := fragment(value.type))),
+            results=tuple(f for value in op.results if (f := fragment(value.type))),
+        )
+        for op in function.ops
+    ]
+    if work:
+        waits = find_waits(function.op)
+        for op in waits.before:
+            wait(Emitter(op), op)
+        for op in waits.after:
+            wait(_after(op), op)
+        _check_size(function.op, lanes)
+    for value in function.values:
+        if part := fragment(value.type):
+            value.set_type(part.vector)
+    if function.signature:
+        _retype(function.op, fragment)
+    for item in work:
+        (layout.compute if item.op.name == _COMPUTE else EXPANSIONS[item.op.name])(item)
+
+
+class _Tiled:
+    """The layout without units: a type is multiplied to results of one shape only in a module."""
 
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
@@ -252,16 +324,17 @@ class _Fragments:
                     refused.append((op, reason))
         return refused
 
-    def of(self, kind: ir.Type) -> Fragment | None:
-        """Return the part of a matrix of type ``kind`` that a lane has; ``None`` for other types."""
-        matrix = MatrixType.of(kind)
-        if matrix is None:
-            return None
+    def fragment(self, matrix: MatrixType) -> Fragment:
+        """Return the part of ``matrix`` that a lane has."""
         if matrix not in self._tiles:
             rows = 1 if matrix.role == "B" else matrix.rows
             columns = 1 if matrix.role == "A" else matrix.columns
             self._tiles[matrix] = Tiles.cut(rows, columns, self._lanes)
-        return Fragment.of(matrix, self._tiles[matrix])
+        return TileFragment.of(matrix, self._tiles[matrix])
+
+    def compute(self, work: MatrixOp) -> None:
+        """Expand ``gpu.subgroup_mma_compute``."""
+        matrix_ops.compute(work)
 
 
 def _refusal(op: ir.Operation) -> str:
@@ -312,11 +385,11 @@ def _after(op: ir.Operation) -> Emitter:
     return Emitter(ops[ops.index(op) + 1])
 
 
-def _retype(function: ir.Operation, fragments: _Fragments) -> None:
+def _retype(function: ir.Operation, fragment: Callable[[ir.Type], Fragment | None]) -> None:
     kind = ir.FunctionType(function.attributes["function_type"].value)
 
     def changed(kinds: list[ir.Type]) -> list[ir.Type]:
-        return [f.vector if (f := fragments.of(k)) else k for k in kinds]
+        return [f.vector if (f := fragment(k)) else k for k in kinds]
 
     function.attributes["function_type"] = ir.TypeAttr.get(
         ir.FunctionType.get(changed(kind.inputs), changed(kind.results))

@@ -1,14 +1,16 @@
 """Each ``gpu.subgroup_mma_*`` op as vector code of one lane, on its fragments of the matrices.
 
-The dialect does not define which part of a ``!gpu.mma_matrix`` a work-item has. Here the result of a
-multiplication is cut into equal tiles, one for each lane. A lane also has the rows of A and the columns of B
-that it needs to compute its tile. So no lane needs a value of another.
+The dialect does not define which part of a ``!gpu.mma_matrix`` a work-item has. Without matrix units the
+result of a multiplication is cut into equal tiles, one for each lane. A lane also has the rows of A and the
+columns of B that it needs to compute its tile. So no lane needs a value of another.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -74,26 +76,46 @@ class Tiles:
         return self.down * self.across
 
 
-@frozen
-class Fragment:
-    """The part of a matrix that a lane has: ``rows`` x ``columns`` elements, a vector of rows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment(ABC):
+    """The part of a matrix that a lane has: a vector of ``rows`` x ``columns`` elements.
 
-    It begins at row ``rows * tile row`` unless ``all_rows``, and likewise for columns.
+    They are ``row_step`` rows and ``column_step`` columns apart. Only the first ``lanes`` lanes have parts of
+    their own; the others have copies.
     """
 
-    tiles: Tiles
+    matrix: MatrixType
     rows: int
     columns: int
+    row_step: int = 1
+    column_step: int = 1
+    lanes: int
+
+    @property
+    def vector(self) -> ir.VectorType:
+        """The type of the value that replaces the matrix in a lane."""
+        return ir.VectorType.get([self.rows, self.columns], self.matrix.scalar)
+
+    @abstractmethod
+    def origin(self, emit: Emitter) -> tuple[ir.Value, ir.Value]:
+        """Return the row and the column of the first element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileFragment(Fragment):
+    """The rows and columns of a matrix that a lane needs for its tile of the result."""
+
+    tiles: Tiles
     all_rows: bool
     all_columns: bool
-    matrix: MatrixType
 
     @classmethod
-    def of(cls, matrix: MatrixType, tiles: Tiles) -> Fragment:
+    def of(cls, matrix: MatrixType, tiles: Tiles) -> TileFragment:
         """Return the part of ``matrix`` that a lane needs for its tile of the result."""
         all_rows, all_columns = matrix.role == "B", matrix.role == "A"
         return cls(
             tiles=tiles,
+            lanes=tiles.count,
             rows=matrix.rows if all_rows else tiles.rows,
             columns=matrix.columns if all_columns else tiles.columns,
             all_rows=all_rows,
@@ -101,10 +123,18 @@ class Fragment:
             matrix=matrix,
         )
 
-    @property
-    def vector(self) -> ir.VectorType:
-        """The type of the value that replaces the matrix in a lane."""
-        return ir.VectorType.get([self.rows, self.columns], self.matrix.scalar)
+    def origin(self, emit: Emitter) -> tuple[ir.Value, ir.Value]:
+        """A lane without a tile of its own begins where another does."""
+        tiles = self.tiles
+        lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
+        tile = remainder(emit, lane, tiles.count)
+        row = emit.constant(0)
+        if not self.all_rows:
+            row = times(emit, quotient(emit, tile, tiles.across), self.rows)
+        column = emit.constant(0)
+        if not self.all_columns:
+            column = times(emit, remainder(emit, tile, tiles.across), self.columns)
+        return row, column
 
 
 def _divisors(number: int) -> list[int]:
@@ -141,9 +171,16 @@ def load(work: MatrixOp) -> None:
     row = ir.VectorType.get([where.width], fragment.matrix.scalar)
     whole = emit.constant(0, ir.VectorType.get([where.height, where.width], fragment.matrix.scalar))
     for number in range(where.height):
-        value = emit.value("vector.load", [where.memory, where.row(number, emit)], row)
+        if where.step == 1:
+            value = emit.value("vector.load", [where.memory, where.row(number, emit)], row)
+        else:
+            elements = [
+                emit.value("memref.load", [where.memory, index], row.element_type)
+                for index in where.elements(number, emit)
+            ]
+            value = emit.value("vector.from_elements", elements, row)
         whole = emit.insert(value, whole, [number])
-    emit.replace(_transpose(emit, whole) if where.transposed else whole)
+    emit.replace(transpose(emit, whole) if where.transposed else whole)
 
 
 def store(work: MatrixOp) -> None:
@@ -151,18 +188,22 @@ def store(work: MatrixOp) -> None:
     op, fragment = work.op, work.operands[0]
     emit = Emitter(op)
     value, memory, *indices = list(op.operands)
-    if fragment.tiles.count < work.lanes:
+    if fragment.lanes < work.lanes:
         lane = emit.value("gpu.lane_id", [], ir.IndexType.get())
-        branch = emit.op("scf.if", [below(emit, lane, emit.constant(fragment.tiles.count))], [], regions=2)
+        branch = emit.op("scf.if", [below(emit, lane, emit.constant(fragment.lanes))], [], regions=2)
         block = branch.regions[0].blocks.append()
         ir.Operation.create("scf.yield", loc=op.location, ip=ir.InsertionPoint(block))
         emit = Emitter(block.operations[0].operation)
     where = _Location.of(op, fragment, memory, indices, emit)
     if where.transposed:
-        value = _transpose(emit, value)
+        value = transpose(emit, value)
     for number in range(where.height):
-        part = emit.extract(value, [number])
-        emit.op("vector.store", [part, where.memory, where.row(number, emit)], [])
+        if where.step == 1:
+            part = emit.extract(value, [number])
+            emit.op("vector.store", [part, where.memory, where.row(number, emit)], [])
+            continue
+        for column, index in enumerate(where.elements(number, emit)):
+            emit.op("memref.store", [emit.extract(value, [number, column]), where.memory, index], [])
     op.erase()
 
 
@@ -172,10 +213,10 @@ def compute(work: MatrixOp) -> None:
     emit = Emitter(op)
     left, right, first = work.operands
     is_float = isinstance(first.matrix.scalar, ir.FloatType)
-    wide = _wider(first.matrix.scalar)
-    a = _widen(emit, op.operands[0], left, wide)
-    b = _widen(emit, op.operands[1], right, wide)
-    c = _widen(emit, op.operands[2], first, wide)
+    wide = wider(first.matrix.scalar)
+    a = widen(emit, op.operands[0], left, wide)
+    b = widen(emit, op.operands[1], right, wide)
+    c = widen(emit, op.operands[2], first, wide)
     row = ir.VectorType.get([first.columns], wide)
     b_rows = [emit.extract(b, [k]) for k in range(right.rows)]
     attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if is_float else {}
@@ -245,11 +286,12 @@ EXPANSIONS: dict[str, Callable[[MatrixOp], None]] = {
 
 @frozen
 class _Location:
-    """A fragment in memory: ``height`` runs of ``width`` elements, one in each row of memory."""
+    """A fragment in memory: ``height`` runs of ``width`` elements, each in a row of memory."""
 
     memory: ir.Value
     first: ir.Value  # index of the first element
-    lead: int  # elements from one row of memory to the next
+    lead: int  # elements from one run to the next
+    step: int  # elements from one element of a run to the next
     height: int
     width: int
     transposed: bool
@@ -265,23 +307,17 @@ class _Location:
     ) -> _Location:
         transposed = "transpose" in op.attributes
         lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
-        matrix, tiles = fragment.matrix, fragment.tiles
-        extents, sizes = (matrix.rows, matrix.columns), (fragment.rows, fragment.columns)
+        extents = (fragment.matrix.rows, fragment.matrix.columns)
+        sizes = (fragment.rows, fragment.columns)
+        steps = (fragment.row_step, fragment.column_step)
+        outer, inner = fragment.origin(emit)
         if transposed:
-            extents, sizes = extents[::-1], sizes[::-1]
-        lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
-        tile = _remainder(emit, lane, tiles.count)
-        row = emit.constant(0)
-        if not fragment.all_rows:
-            row = _times(emit, _quotient(emit, tile, tiles.across), fragment.rows)
-        column = emit.constant(0)
-        if not fragment.all_columns:
-            column = _times(emit, _remainder(emit, tile, tiles.across), fragment.columns)
-        outer, inner = (column, row) if transposed else (row, column)
+            extents, sizes, steps, outer, inner = extents[::-1], sizes[::-1], steps[::-1], inner, outer
         return cls(
             memory=_view(emit, memory, indices, (extents[0] - 1) * lead + extents[1]),
-            first=emit.binary("arith.addi", _times(emit, outer, lead), inner),
-            lead=lead,
+            first=emit.binary("arith.addi", times(emit, outer, lead), inner),
+            lead=steps[0] * lead,
+            step=steps[1] if sizes[1] > 1 else 1,
             height=sizes[0],
             width=sizes[1],
             transposed=transposed,
@@ -290,6 +326,13 @@ class _Location:
     def row(self, number: int, emit: Emitter) -> ir.Value:
         """Return the index of the first element of a run."""
         return emit.binary("arith.addi", self.first, emit.constant(number * self.lead))
+
+    def elements(self, number: int, emit: Emitter) -> list[ir.Value]:
+        """Return the indices of the elements of a run."""
+        row = self.row(number, emit)
+        return [
+            emit.binary("arith.addi", row, emit.constant(column * self.step)) for column in range(self.width)
+        ]
 
 
 def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
@@ -317,7 +360,8 @@ def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: 
     )
 
 
-def _quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+def quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+    """Return ``value / divisor`` of unsigned indices."""
     if divisor == 1:
         return value
     if divisor & (divisor - 1):
@@ -325,22 +369,25 @@ def _quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
     return emit.binary("arith.shrui", value, emit.constant(divisor.bit_length() - 1))
 
 
-def _remainder(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+def remainder(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
+    """Return ``value % divisor`` of unsigned indices."""
     if divisor & (divisor - 1):
         return emit.binary("arith.remui", value, emit.constant(divisor))
     return emit.binary("arith.andi", value, emit.constant(divisor - 1))
 
 
-def _times(emit: Emitter, value: ir.Value, factor: int) -> ir.Value:
+def times(emit: Emitter, value: ir.Value, factor: int) -> ir.Value:
+    """Return ``value * factor``."""
     return value if factor == 1 else emit.binary("arith.muli", value, emit.constant(factor))
 
 
-def _wider(scalar: ir.Type) -> ir.Type:
+def wider(scalar: ir.Type) -> ir.Type:
     """Return the type in which products of a result of type ``scalar`` are summed."""
     return ir.F32Type.get() if str(scalar) == "f16" else scalar
 
 
-def _widen(emit: Emitter, value: ir.Value, fragment: Fragment, wide: ir.Type) -> ir.Value:
+def widen(emit: Emitter, value: ir.Value, fragment: Fragment, wide: ir.Type) -> ir.Value:
+    """Return a fragment with its elements extended to ``wide``."""
     if fragment.matrix.scalar == wide:
         return value
     kind = ir.VectorType.get([fragment.rows, fragment.columns], wide)
@@ -354,7 +401,8 @@ def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
     return emit.value("vector.broadcast", [value], kind)
 
 
-def _transpose(emit: Emitter, value: ir.Value) -> ir.Value:
+def transpose(emit: Emitter, value: ir.Value) -> ir.Value:
+    """Return a vector of two dimensions with its dimensions exchanged."""
     kind = ir.VectorType(value.type)
     turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
     order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}

@@ -2,7 +2,7 @@
 
 They concern several wavefronts (barriers, traps, sleep), or the emulator lacks them (jumps by register), has
 only some of their forms (buffer instructions, with which gfx90a accesses scratch memory), or is wrong
-(permutes, whose addresses it does not wrap).
+(permutes, whose addresses it does not wrap; products of matrices of integers, which it cannot compile).
 """
 
 from __future__ import annotations
@@ -192,6 +192,32 @@ def _permute(state: Any, decoded: Any, chip: str) -> Next:
     return Next.GOES_ON
 
 
+_MULTIPLY_OF_GFX90A = "v_mfma_f32_32x32x16_f16"  # what v_mfma_i32_16x16x16i8 is for gfx950 and the emulator
+
+
+def _multiply_integers(state: Any, decoded: Any, chip: str) -> Next:
+    """Execute ``v_mfma_i32_16x16x32_i8`` or the older form, which ignore the mask of lanes."""
+    if decoded.acc or decoded.acc_cd or decoded.cbsz or decoded.blgp:
+        raise NotImplementedError("matrix instruction with accumulation registers or permutations")
+    words = 1 if decoded.op.name.lower() == _MULTIPLY_OF_GFX90A else 2
+
+    def factor(register: Any) -> np.ndarray:
+        """Lanes of 16 rows, in four groups with a part of the depth each."""
+        values = np.ascontiguousarray(registers(state, register.offset, words, state.vgpr_buf).T)
+        return values.view(np.int8).reshape(4, 16, -1).transpose(1, 0, 2).reshape(16, -1).astype(np.int32)
+
+    start: Any = decoded.src2.offset - _INLINE
+    if start >= 256 - _INLINE:
+        start = registers(state, decoded.src2.offset, 4, state.vgpr_buf).copy()
+    elif not 0 <= start <= 64:
+        raise NotImplementedError("matrix instruction with a scalar operand")
+    product = factor(decoded.src0) @ factor(decoded.src1).T
+    by_register = product.reshape(4, 4, 16).transpose(1, 0, 2).reshape(4, 64).view(np.uint32)
+    registers(state, decoded.vdst.offset, 4, state.vgpr_buf)[:] = by_register + np.uint32(start)
+    _step(state, decoded)
+    return Next.GOES_ON
+
+
 _ACTIONS: Mapping[str, Action] = {
     "s_trap": _trap,
     "s_sethalt": _trap,
@@ -205,6 +231,8 @@ _ACTIONS: Mapping[str, Action] = {
     **dict.fromkeys(_CACHES, _nothing),
     "ds_permute_b32": _permute,
     "ds_bpermute_b32": _permute,
+    "v_mfma_i32_16x16x32_i8": _multiply_integers,
+    _MULTIPLY_OF_GFX90A: _multiply_integers,
     "s_getpc_b64": _get_pc,
     "s_setpc_b64": _set_pc,
     "s_swappc_b64": _swap_pc,

@@ -45,6 +45,42 @@ def _count_below(match: re.Match[str], function: Declared) -> str:
     return returns("i32", f"call i32 @amd_count_below(i32 %0, i32 %1, i32 {int(match[1] == 'hi')})")
 
 
+# ---- matrices ----
+
+_KINDS = {"f16": 0, "f32": 1, "f64": 2, "i8": 3, "i32": 4, "iu8": 5}  # numbers of matrices.h; i8 has a sign
+_ROOM = 64  # bytes: no fragment is larger
+
+
+def _multiply(match: re.Match[str], function: Declared) -> str:
+    """A product of 16 x 16 elements. Operands of ``iu8`` follow their signs, and the last one saturates."""
+    factor, result, kind = _KINDS[match["factor"]], _KINDS[match["result"]], function.result
+    bytes_ = {"f32": 4, "i32": 4, "f64": 8}[match["result"]] * int(kind.split()[0].lstrip("<"))
+    with_signs = match["factor"] == "iu8"
+    operands = (1, 3, 4) if with_signs else (0, 1, 2)
+    others = [
+        n for n in range(len(function.arguments)) if n not in (*operands, *((0, 2) if with_signs else ()))
+    ]
+    text = (
+        f"  %f = alloca [{3 * _ROOM} x i8], align 64\n  %d = alloca {kind}, align 64\n  %c0 = add i32 0, 0\n"
+    )
+    for place, number in enumerate(operands):
+        text += f"  %p{place} = getelementptr i8, ptr %f, i64 {place * _ROOM}\n"
+        text += f"  store {function.arguments[number]} %{number}, ptr %p{place}\n"
+    for count, number in enumerate(others):
+        cast = "zext" if function.arguments[number] == "i1" else "bitcast"
+        text += f"  %w{count} = {cast} {function.arguments[number]} %{number} to i32\n"
+        text += f"  %c{count + 1} = or i32 %c{count}, %w{count}\n"
+    kinds = f"i32 {factor}, i32 {factor}"
+    if with_signs:
+        signed = _KINDS["i8"]
+        text += "".join(f"  %s{n} = select i1 %{n}, i32 {signed}, i32 {factor}\n" for n in (0, 2))
+        kinds = "i32 %s0, i32 %s2"
+    return text + (
+        f"  call void @amd_multiply(ptr %f, ptr %d, i32 {bytes_}, i32 {match['depth']}, {kinds}, "
+        f"i32 {result}, i32 %c{len(others)}, {_AT})\n  %r = load {kind}, ptr %d\n  ret {kind} %r"
+    )
+
+
 RULES = (
     Rule(pattern=r"llvm\.amdgcn\.workitem\.id\.([xyz])",
          body=lambda m, f: returns("i32", f"call i32 @emu_thread_id(i32 {_AXES[m[1]]})")),
@@ -62,6 +98,9 @@ RULES = (
     Rule(pattern=r"llvm\.amdgcn\.ds\.bpermute", together=True,
          body=plain(returns("i32", f"call i32 @amd_bpermute(i32 %0, i32 %1, {_AT})"))),
     Rule(pattern=r"llvm\.amdgcn\.mbcnt\.(lo|hi)", body=_count_below),
+    Rule(pattern=r"llvm\.amdgcn\.(?:mfma|wmma)\.(?P<result>f32|i32|f64)\.16x16x(?P<depth>\d+)\.?"
+                 r"(?P<factor>f16|i8|f32|f64|iu8)(?:\..*)?",
+         together=True, body=_multiply),
 )  # fmt: skip
 
 

@@ -10,10 +10,11 @@ import re
 
 from mlir import ir
 
+from gpubuild.engine.backends.amd.matrix_cores import MatrixCores
+from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.legalize.matrices import expand_matrices
-from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_shuffle import move
 
 _LARGEST = "amdgpu.raw_buffer_atomic_fmax"
@@ -65,9 +66,11 @@ def _fence(emit: Emitter, ordering: int, scope: ir.Attribute) -> None:
     emit.op("llvm.fence", [], [], {"ordering": order, "syncscope": scope})
 
 
-def _expand_matrices(module: ir.Module, state: Legalization) -> None:
-    expand_matrices(module, state, wait=_wait_in_wave)
+def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
+    target = state.params.target
+    units = MatrixCores.of(target.chip, state.capabilities.subgroup_size, target.features)
+    expand_matrices(module, state, wait=_wait_in_wave, units=units)
 
 
 BROADCAST = rewriting("subgroup-broadcast-to-rocdl", {"gpu.subgroup_broadcast": _broadcast})
-EXPAND_MATRICES: Pass[Legalization] = Pass(name="expand-matrices", run=_expand_matrices)
+EXPAND_MATRICES = Pass(name="expand-matrices", run=_expand_matrices)
