@@ -36,6 +36,15 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One image of a fat binary; ``size_bytes`` is what it takes there, compressed or not."""
+
+    format: str
+    chip: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFacts:
     """What an image was recognised as, without its bytes; the fields are those of :class:`Object`.
 
@@ -49,6 +58,7 @@ class ImageFacts:
     module: str | None = None
     kernels: tuple[Kernel, ...] = ()
     sanitize: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +66,8 @@ class Object:
     """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
 
     ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
-    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin`` or ``offload`` (LLVM IR). ``sanitize`` is what
-    the kernels of a CPU image are checked for.
+    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin``, which has ``entries``, or ``offload`` (LLVM
+    IR). ``sanitize`` is what the kernels of a CPU image are checked for.
     """
 
     target: str | None = None
@@ -67,6 +77,7 @@ class Object:
     format: str
     kernels: tuple[Kernel, ...] = ()
     sanitize: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
     data: bytes = field(repr=False)
 
 
@@ -145,6 +156,7 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
         "format": item.format,
         "size_bytes": len(item.data),
         **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
+        **({"entries": [asdict(entry) for entry in item.entries]} if item.entries else {}),
         "kernels": [{**asdict(k), "occupancy": _occupancy(item, k, workgroup)} for k in item.kernels],
     }
 

@@ -216,7 +216,7 @@ class Planner:
                     OURS,
                     FACTS,
                     "mlir",
-                    *["llvmlite"] * any(t.format == Format.OFFLOAD for t in settled.targets),
+                    *dict.fromkeys(n for t in settled.targets for n in format_tools(t)),
                 ),
                 program=program.name,
                 module=module.name,
@@ -363,7 +363,12 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     return stems
 
 
-_BUNDLED = {Format.BIN: ("object",), Format.ASSEMBLY: ("asm",), Format.OFFLOAD: ("llvm",)}
+_BUNDLED = {
+    Format.BIN: ("object",),
+    Format.ASSEMBLY: ("asm",),
+    Format.FATBIN: ("object", "asm"),
+    Format.OFFLOAD: ("llvm",),
+}
 
 
 def _bundled(target: Target) -> tuple[str, ...]:
@@ -371,6 +376,13 @@ def _bundled(target: Target) -> tuple[str, ...]:
     if target.format:
         return _BUNDLED[Format(target.format)]
     return ("object", "asm") if vendor(target.kind).carries_assembly(target.chip) else ("object",)
+
+
+def format_tools(target: Target) -> tuple[str, ...]:
+    """Return the tools that make an object of the target's format."""
+    if target.format == Format.FATBIN:
+        return (f"{OURS}/{target.kind}", *vendor(target.kind).fatbin_tools)
+    return ("llvmlite",) if target.format == Format.OFFLOAD else ()
 
 
 def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:
