@@ -120,7 +120,7 @@ def temporary_project(options: argparse.Namespace) -> Project:
         "device_libs": [str(lib.absolute()) for lib in options.device_libs] or None,
     }
     target = {key: value for key, value in given.items() if value is not None}
-    # Objects of every format may be selected: gpubuild's runtime does not load these.
+    # `dispatch` would refuse formats that the runtime does not load.
     program: dict[str, object] = {"sources": [str(source)], "offload": "select_object"}
     if options.source_passes:
         program["passes"] = {"source": options.source_passes}
