@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from gpubuild.build.diagnosis import without_project
 from gpubuild.build.opening import open_builder, resolve_native
 from gpubuild.cli.console import Console
 from gpubuild.errors import ConfigError, UsageError
+from gpubuild.inspect.reader import inspect_file
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import BuildOptions, ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
@@ -30,10 +31,12 @@ from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors
-from gpubuild.targets.target import cpu_triple
+from gpubuild.targets.target import Target, cpu_triple
+from gpubuild.targets.vendor import Format
 
 PROGRAM = "kernels"  # the program of the temporary project; in no output
-_OUTPUT = {"llvm": "llvm", "asm": "asm", "obj": "object"}
+_OUTPUT = {"llvm": "llvm", Format.ASSEMBLY: "asm", Format.BIN: "object"}  # of compile steps
+_BUNDLED = (Format.FATBIN, Format.OFFLOAD)  # contents of objects, which bundle steps make
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +63,13 @@ class _Warnings:
 def execute(options: argparse.Namespace) -> int:
     """Run the command."""
     console: Console = options.console
-    if options.output == "-" and options.emit == "obj" and console.out.isatty():
+    if options.output == "-" and options.emit in (Format.BIN, *_BUNDLED) and console.out.isatty():
         raise UsageError(
             "an object is binary and stdout is a terminal", hint="use -o FILE, or redirect stdout"
+        )
+    if options.format and options.emit != "binary":
+        raise UsageError(
+            "--format is for --emit binary", hint=f"--emit {options.format} writes the object alone"
         )
     project = temporary_project(options)
     with tempfile.TemporaryDirectory(prefix="gpubuild-compile-") as folder:
@@ -106,13 +113,15 @@ def temporary_project(options: argparse.Namespace) -> Project:
         "flags": options.flags,
         "abi": options.abi,
         **{v.assembler_key: getattr(options, v.assembler_key) for v in vendors() if v.assembler_key},
+        "format": options.emit if options.emit in _BUNDLED else options.format,
         "debug": options.debug or None,
         "passes": options.passes,
         "sanitize": options.sanitize.split(",") if options.sanitize else None,
         "device_libs": [str(lib.absolute()) for lib in options.device_libs] or None,
     }
     target = {key: value for key, value in given.items() if value is not None}
-    program: dict[str, object] = {"sources": [str(source)]}
+    # `dispatch` would refuse formats that the runtime does not load.
+    program: dict[str, object] = {"sources": [str(source)], "offload": "select_object"}
     if options.source_passes:
         program["passes"] = {"source": options.source_passes}
     document = {"version": 1, "targets": dict.fromkeys(names, target), "programs": {PROGRAM: program}}
@@ -158,17 +167,26 @@ def compile_kernels(
     results = []
     for step in _wanted(plan, StepKind.COMPILE):
         _run(builder, step)
-        if emit != "bin":
-            kind = project.targets[step.target].kind
-            stem = f"{file_name(step.module)}.{file_name(step.target)}"
-            results.append(Result(file=step.output_path(_OUTPUT[emit]), name=f"{stem}.{_suffix(emit, kind)}"))
-    if emit == "bin":
-        for step in _wanted(plan, StepKind.BUNDLE):
-            _run(builder, step)
-            results.append(
-                Result(file=step.output_path("binary"), name=f"{file_name(step.module)}.binary.mlir")
-            )
+        if emit in _OUTPUT:
+            name = _name(step.module, project.targets[step.target], emit)
+            results.append(Result(file=step.output_path(_OUTPUT[emit]), name=name))
+    for step in _wanted(plan, StepKind.BUNDLE) if emit not in _OUTPUT else ():
+        _run(builder, step)
+        binary = step.output_path("binary")
+        if emit in _BUNDLED:
+            results += _objects(binary, project, emit, folder)
+        else:
+            results.append(Result(file=binary, name=f"{file_name(step.module)}.binary.mlir"))
     return results
+
+
+def _objects(binary: Path, project: Project, emit: str, folder: Path) -> Iterator[Result]:
+    """Write the contents of the objects of a gpu.binary to files."""
+    for module in inspect_file(binary).modules:
+        for item in module.objects:
+            name = _name(str(module.name), project.targets[str(item.target)], emit)
+            (folder / name).write_bytes(item.data)
+            yield Result(file=folder / name, name=name)
 
 
 def _module_text(outline: Step, module: ScannedModule, folder: Path) -> Path:
@@ -237,6 +255,13 @@ def _wanted(plan: Plan, kind: StepKind) -> list[Step]:
     return [plan.steps[i] for i in plan.order() if plan.steps[i].kind is kind]
 
 
-def _suffix(emit: str, kind: str) -> str:
-    suffixes = vendor(kind)
-    return {"llvm": "ll", "asm": suffixes.asm_suffix, "obj": suffixes.object_suffix}[emit]
+def _name(module: str, target: Target, emit: str) -> str:
+    facts = vendor(target.kind)
+    suffixes = {
+        "llvm": "ll",
+        Format.OFFLOAD: "bc",
+        Format.ASSEMBLY: facts.asm_suffix,
+        Format.BIN: facts.object_suffix,
+        Format.FATBIN: "fatbin",
+    }
+    return f"{file_name(module)}.{file_name(target.name)}.{suffixes[emit]}"

@@ -59,9 +59,10 @@ def load(file: Path | None, console: Console) -> Project | None:
 
 
 def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
-    from gpubuild.plan.planner import tools_of
+    from gpubuild.plan.planner import format_tools, tools_of
 
-    required = tuple(name for name in tools_of(target.kind) if name in tools)
+    needed = dict.fromkeys((*tools_of(target.kind), *format_tools(target)))
+    required = tuple(name for name in needed if name in tools)
     optional = vendor(target.kind).optional_tools
     return TargetRow(
         name=target.name,

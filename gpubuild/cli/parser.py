@@ -18,10 +18,13 @@ from gpubuild.cli.options import (
     positive,
 )
 from gpubuild.targets.registry import kinds, vendors
+from gpubuild.targets.vendor import Format
 
 SHELLS = ("bash", "zsh", "fish")
 GRAPH_FORMATS = ("svg", "dot", "mermaid", "json")
-EMIT = ("mlir", "llvm", "asm", "obj", "bin")
+_FORMATS = tuple(given.value for given in Format)
+EMIT = ("mlir", "llvm", *_FORMATS, "binary")
+_EMIT_SHORT = {"asm": "assembly", "obj": "bin"}
 CI_SERVICES = ("github", "gitlab")
 
 _EPILOG = """\
@@ -74,13 +77,17 @@ of workgroup memory; spills: bytes; occ: estimated occupancy; tier: how a CPU ru
 _COMPILE_EPILOG = """\
 examples:
   gpubuild compile k.mlir -t sm_90 --emit asm -o -
-  gpubuild compile k.mlir -t sm_90 -t gfx90a --emit bin
+  gpubuild compile k.mlir -t sm_90 -t gfx90a --emit binary
   gpubuild compile k.mlir -t mine --chip sm_90a --features=+ptx80 --emit obj -o k.cubin
 
 what --emit writes, per module and target:
-  mlir  the kernel module alone, as a build would compile it
-  llvm  LLVM IR                 asm  PTX, or AMD or CPU assembly
-  obj   cubin, hsaco or so      bin  a gpu.binary (MLIR) with the objects of all targets
+  mlir      the kernel module alone, as a build would compile it
+  llvm      LLVM IR
+  offload   LLVM bitcode, for NVIDIA and AMD
+  assembly  PTX, or AMD or CPU assembly; asm is short for it
+  bin       cubin, hsaco or so; obj means the same
+  fatbin    NVIDIA's fat binary with the cubin and the PTX
+  binary    a gpu.binary (MLIR) with the objects of all targets, of the format of --format
 """
 _INIT_EPILOG = """\
 examples:
@@ -207,7 +214,13 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
         "-t", "--target", action="append", required=True, metavar="TARGET", dest="targets",
         help="sm_90, gfx90a, cpu, …; any name if --chip is given; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--emit", choices=EMIT, required=True, help="what to write, see below")
+    parser.add_argument(
+        "--emit", choices=EMIT, required=True, help="what to write, see below",
+        type=lambda word: _EMIT_SHORT.get(word, word),
+    )  # fmt: skip
+    parser.add_argument(
+        "--format", choices=_FORMATS, help="of the objects in --emit binary, as `format:` of targets.yaml"
+    )
     parser.add_argument(
         "-o", "--output", metavar="PATH",
         help="a file, an existing folder, or - for stdout (default: files named after module and target)",

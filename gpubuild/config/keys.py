@@ -268,8 +268,9 @@ def _target(vendors: Sequence[Vendor]) -> Record:
             ),
             "format": Key(
                 spec=Choice(words=tuple(dict.fromkeys(f for v in vendors for f in v.formats))),
-                help="What `gpu.binary` contains: bin (machine code), assembly, offload (LLVM bitcode). "
-                "Machine code when left out, on NVIDIA with PTX for later chips.",
+                help="What `gpu.binary` contains: bin (machine code), assembly, fatbin (both in NVIDIA's "
+                "container), offload (LLVM bitcode). Machine code when left out, on NVIDIA with PTX for "
+                "later chips.",
             ),
             **{
                 vendor.assembler_key: Key(

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 
-from gpubuild.inspect.elf import EM_CUDA, Elf
-from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.inspect.elf import EM_CUDA, MAGIC, Elf
+from gpubuild.inspect.records import Entry, ImageFacts, Kernel
 
 _INFO_HAS_SIZE = 4  # of an entry of .nv.info: the payload's size follows, else 2 bytes of value
 _FRAME_SIZE = 0x11
 _REGISTER_COUNT = 0x2F
 _ABI_SINCE_SM_100 = 8
 _RESERVED_SHARED_BYTES = 1024  # kept by the system at the start of workgroup memory, sm_90 and later
-_FATBINARY = b"\x50\xed\x55\xba"
+_FATBINARY, _FATBINARY_HEADER_BYTES = b"\x50\xed\x55\xba", 16
+_ENTRY = struct.Struct("<H2xIQ12xI8xQ")  # kind, bytes of this header and of the code, chip, flags
+_COMPRESSED, _SPECIFIC, _FAMILY = 0xA000, 0x100000, 0x200000  # flags of an entry; sm_90a; sm_100f
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION = re.compile(r"^\s*\.version\s+\d", re.MULTILINE)
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
-_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
+_KERNEL = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
@@ -30,7 +33,31 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
         if elf.machine != EM_CUDA:
             return None
         return ImageFacts(format="bin", chip=chip(elf), kernels=tuple(kernels(elf)))
-    return ImageFacts(format="fatbin") if data.startswith(_FATBINARY) else describe_ptx(data)
+    return describe_fatbin(data) if data.startswith(_FATBINARY) else describe_ptx(data)
+
+
+def describe_fatbin(data: bytes) -> ImageFacts:
+    """Return the entries of a fat binary, and the kernels of the first whose code can be read.
+
+    The layout is that of fatbinary 12.9. Entries of unknown kinds are left out.
+    """
+    entries, known, at = [], None, _FATBINARY_HEADER_BYTES
+    while at + _ENTRY.size <= len(data):
+        kind, header_bytes, code_bytes, number, flags = _ENTRY.unpack_from(data, at)
+        code = data[at + header_bytes : at + header_bytes + code_bytes]
+        if found := {1: "assembly", 2: "bin"}.get(kind):
+            suffix = "a" if flags & _SPECIFIC else "f" if flags & _FAMILY else ""
+            entries.append(Entry(format=found, chip=f"sm_{number}{suffix}", size_bytes=code_bytes))
+        if known is None and not flags & _COMPRESSED:
+            known = describe(code, Elf(code)) if code.startswith(MAGIC) else describe_ptx(code)
+        at += max(header_bytes + code_bytes, _ENTRY.size)
+    chips = {entry.chip for entry in entries}
+    return replace(
+        known or ImageFacts(format=""),
+        format="fatbin",
+        chip=chips.pop() if len(chips) == 1 else None,
+        entries=tuple(entries),
+    )
 
 
 def describe_ptx(data: bytes) -> ImageFacts | None:
@@ -43,7 +70,7 @@ def describe_ptx(data: bytes) -> ImageFacts | None:
         return None
     text = _COMMENT.sub(" ", text)
     target = _TARGET.search(text)
-    kernels = tuple(Kernel(name=name) for name in _ENTRY.findall(text))
+    kernels = tuple(Kernel(name=name) for name in _KERNEL.findall(text))
     return ImageFacts(format="assembly", chip=target[1] if target else None, kernels=kernels)
 
 

@@ -103,6 +103,7 @@ def _plain_object(data: bytes, facts: ImageFacts) -> Object:
         format=facts.format,
         kernels=facts.kernels,
         sanitize=facts.sanitize,
+        entries=facts.entries,
         data=data,
     )
 
@@ -146,6 +147,7 @@ def _container_object(image: Image, *, relinked: bool) -> Object:
         format=_FORMATS.get(image.image_kind, "bin"),
         kernels=_with_code(kernels, facts),
         sanitize=tuple(filter(None, image.strings.get("gpubuild.sanitize", "").split(","))),
+        entries=facts.entries if facts else (),
         data=image.data,
     )
 

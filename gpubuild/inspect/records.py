@@ -38,6 +38,15 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One image of a fat binary; ``size_bytes`` is what it takes there, compressed or not."""
+
+    format: str
+    chip: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFacts:
     """What an image was recognised as, without its bytes; the fields are those of :class:`Object`.
 
@@ -51,6 +60,7 @@ class ImageFacts:
     module: str | None = None
     kernels: tuple[Kernel, ...] = ()
     sanitize: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +68,8 @@ class Object:
     """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
 
     ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
-    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin`` or ``offload`` (LLVM IR). ``sanitize`` is what
-    the kernels of a CPU image are checked for.
+    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin``, which has ``entries``, or ``offload`` (LLVM
+    IR). ``sanitize`` is what the kernels of a CPU image are checked for.
     """
 
     target: str | None = None
@@ -69,6 +79,7 @@ class Object:
     format: str
     kernels: tuple[Kernel, ...] = ()
     sanitize: tuple[str, ...] = ()
+    entries: tuple[Entry, ...] = ()
     data: bytes = field(repr=False)
 
 
@@ -147,6 +158,7 @@ def _object(item: Object, workgroup: int) -> dict[str, Any]:
         "format": item.format,
         "size_bytes": len(item.data),
         **({"sanitize": list(item.sanitize)} if item.sanitize else {}),
+        **({"entries": [asdict(entry) for entry in item.entries]} if item.entries else {}),
         "kernels": [_kernel(item, k, workgroup) for k in item.kernels],
     }
 

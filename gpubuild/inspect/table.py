@@ -84,7 +84,9 @@ def _kernel_tables(inspection: Inspection) -> Iterator[str]:
 
 
 def _object_cells(item: Object) -> tuple[str, ...]:
-    return (item.target or _UNKNOWN, item.chip or _UNKNOWN, item.format, str(len(item.data)))
+    entries = ", ".join(f"{entry.format} {entry.chip}" for entry in item.entries)
+    found = f"{item.format} ({entries})" if entries else item.format
+    return (item.target or _UNKNOWN, item.chip or _UNKNOWN, found, str(len(item.data)))
 
 
 def _kernel_cells(item: Object, kernel: Kernel | None, workgroup: int) -> tuple[str, ...]:

@@ -195,7 +195,6 @@ class Planner:
         outputs = [Output(name="binary", path=self.layout.binary_file(program.name, module.name))]
         if dispatch:
             outputs.append(Output(name="images", path=self.layout.images_file(program.name, module.name)))
-        bitcode = any(t.format == Format.OFFLOAD for t in settled.targets)
         steps.append(
             Step(
                 id=f"{program.name}/bundle/{module.name}",
@@ -211,7 +210,14 @@ class Planner:
                 ),
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                tools=(OURS, FACTS, "mlir", *["llvmlite"] * (dispatch or bitcode)),
+                tools=(
+                    OURS,
+                    FACTS,
+                    "mlir",
+                    *dict.fromkeys(
+                        (*["llvmlite"] * dispatch, *(n for t in settled.targets for n in format_tools(t)))
+                    ),
+                ),
                 program=program.name,
                 module=module.name,
             )
@@ -358,7 +364,12 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     return stems
 
 
-_BUNDLED = {Format.BIN: ("object",), Format.ASSEMBLY: ("asm",), Format.OFFLOAD: ("llvm",)}
+_BUNDLED = {
+    Format.BIN: ("object",),
+    Format.ASSEMBLY: ("asm",),
+    Format.FATBIN: ("object", "asm"),
+    Format.OFFLOAD: ("llvm",),
+}
 
 
 def _bundled(target: Target) -> tuple[str, ...]:
@@ -366,6 +377,13 @@ def _bundled(target: Target) -> tuple[str, ...]:
     if target.format:
         return _BUNDLED[Format(target.format)]
     return ("object", "asm") if vendor(target.kind).carries_assembly(target.chip) else ("object",)
+
+
+def format_tools(target: Target) -> tuple[str, ...]:
+    """Return the tools that make an object of the target's format."""
+    if target.format == Format.FATBIN:
+        return (f"{OURS}/{target.kind}", *vendor(target.kind).fatbin_tools)
+    return ("llvmlite",) if target.format == Format.OFFLOAD else ()
 
 
 def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:

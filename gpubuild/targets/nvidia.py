@@ -67,8 +67,9 @@ class Nvidia(Vendor):
     dialects = frozenset({"nvvm"})
     compiles_bitcode = True
     upstream_serializes = True
-    formats = (Format.BIN, Format.ASSEMBLY, Format.OFFLOAD)
-    loaded_formats = (Format.BIN, Format.ASSEMBLY)
+    formats = (Format.BIN, Format.ASSEMBLY, Format.FATBIN, Format.OFFLOAD)
+    loaded_formats = (Format.BIN, Format.ASSEMBLY, Format.FATBIN)
+    fatbin_tools = ("nvfatbin",)
     flags = MappingProxyType({"ftz": "flush subnormal numbers of f32 to zero"})
     fast_flags = ("ftz",)
     assembler_flag, assembler_key = "ptxas-cmd-options", "ptxas_options"

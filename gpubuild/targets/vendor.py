@@ -110,9 +110,11 @@ class Vendor(ABC):
     assembler_key: str = ""
     abis: tuple[str, ...] = ()
 
-    # What a `#gpu.object` can contain (`format:`), and which of these the runtime loads.
+    # What a `#gpu.object` can contain (`format:`), and which of these the runtime loads. With `fatbin`,
+    # the back end has a module of that name; the tools are those of the bundle step.
     formats: tuple[Format, ...] = (Format.BIN,)
     loaded_formats: tuple[Format, ...] = (Format.BIN,)
+    fatbin_tools: tuple[str, ...] = ()
 
     # Artefacts: suffixes of files, and what containers say of images. `elf_machine` is the number of
     # device ELF images of this kind, where no host has the same.

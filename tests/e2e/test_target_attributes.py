@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,47 @@ def test_ptxas_gets_the_options_that_upstream_gives_it(tmp_path: Path) -> None:
     compile_module(kernel(SUM), "sm_80", assembler_options=tuple(words), extra={"ptxas": (str(wrapper),)})
     theirs, ours = ((tmp_path / "log").read_text()).splitlines()
     assert " ".join(words) in theirs and " ".join(words) in ours
+
+
+def test_a_fat_binary_has_upstreams_entries(tmp_path: Path) -> None:
+    fatbinary = shutil.which("fatbinary") or shutil.which("fatbinary", path="/usr/local/cuda/bin")
+    if fatbinary is None:
+        pytest.skip("no fatbinary of CUDA, which mlir-opt starts")
+    text = (
+        'gpu.module @k [#nvvm.target<O = 3, chip = "sm_80", features = "+ptx78">] {\n'
+        "  llvm.func @f() attributes {gpu.kernel, nvvm.kernel} {\n    llvm.return\n  }\n}\n"
+    )
+    (tmp_path / "k.mlir").write_text(text)
+    (tmp_path / "ptxas").symlink_to(tools()["ptxas"][0])
+    (tmp_path / "fatbinary").symlink_to(fatbinary)
+    subprocess.run(
+        [MLIR_OPT, "--gpu-module-to-binary", "k.mlir", "-o", "theirs.mlir"],  # fatbin is its default
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    command = (
+        "compile",
+        "k.mlir",
+        "-t",
+        "sm_80",
+        "--emit",
+        "binary",
+        "--format",
+        "fatbin",
+        "-o",
+        "ours.mlir",
+    )
+    assert gpubuild(*command, cwd=tmp_path).code == 0
+    ours, theirs = (
+        gpubuild("inspect", "--json", name, cwd=tmp_path).document["modules"][0]["objects"][0]
+        for name in ("ours.mlir", "theirs.mlir")
+    )
+    assert [(e["format"], e["chip"]) for e in ours["entries"]] == [("bin", "sm_80"), ("assembly", "sm_80")]
+    assert [(e["format"], e["chip"]) for e in theirs["entries"]] == [
+        (e["format"], e["chip"]) for e in ours["entries"]
+    ]
+    assert theirs["entries"][0]["size_bytes"] == ours["entries"][0]["size_bytes"]  # machine code
 
 
 def test_options_of_ptxas_change_the_cubin() -> None:

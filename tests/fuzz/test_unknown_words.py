@@ -51,6 +51,7 @@ IR = {
 PASSES = {
     "pass": "builtin.module({word})",
     "option of a pass": "builtin.module(nvvm-attach-target{{{word}=1}})",
+    "library": "builtin.module(nvvm-attach-target,gpu-module-to-binary{{format=isa l={word}}})",
 }
 
 

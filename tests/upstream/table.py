@@ -21,7 +21,6 @@ _VERSION = re.compile(r"set\(LLVM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)\)")
 # What the results do not say by themselves.
 _NOTES = {
     "CUDA/assert": "The CHECK lines are the text of CUDA's `__assertfail`.",
-    "CUDA/command-line-arg": "Options of ptxas cannot be given.",
     "CUDA/dump-ptx": "Upstream stops at PTX, which ptxas refuses.",
     "CUDA/dump-sass": "SASS is not printed.",
     "CUDA/concurrent-kernels": "Two kernels that wait for each other.",

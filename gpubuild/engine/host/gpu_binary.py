@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from mlir import ir
@@ -31,11 +32,17 @@ from gpubuild.targets.vendor import Format, ImageKind, ImageKinds, OffloadKind, 
 _OTHER = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
 # gpu::CompilationTarget
 OFFLOAD, ASSEMBLY, BINARY, FATBIN = 1, 2, 3, 4
-_FORMATS = {Format.OFFLOAD: OFFLOAD, Format.ASSEMBLY: ASSEMBLY, Format.BIN: BINARY}
+_FORMATS = {
+    Format.OFFLOAD: OFFLOAD,
+    Format.ASSEMBLY: ASSEMBLY,
+    Format.BIN: BINARY,
+    Format.FATBIN: FATBIN,
+}
 
 # Properties of objects: upstream's `O` and `section`, and our own, which are strings of containers, too.
 OPT_LEVEL = "O"
 SECTION = "section"
+OWN = "gpubuild."  # begins the names of our own
 TARGET = "gpubuild.target"
 KERNELS = "gpubuild.kernels"  # JSON, the list of the compile step's `info`
 ASM = "gpubuild.ptx"  # assembly that later chips can run
@@ -196,19 +203,23 @@ def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
     table = info.get("table", "")
     return ObjectData(
         target=target_attr(target),
-        data=_data(number, given, io),
+        data=_data(number, target, given, io),
         properties=properties,
         format=_FORMATS[kind],
-        kernels=table if kind is Format.BIN else without_metadata(table),
+        kernels=table if kind in (Format.BIN, Format.FATBIN) else without_metadata(table),
     )
 
 
-def _data(number: int, given: str, io: StepIO) -> bytes:
+def _data(number: int, target: Target, given: str, io: StepIO) -> bytes:
     if given == Format.OFFLOAD:
         from gpubuild.engine.ir import llvm  # few bundles need it
 
         text = io.text(f"llvm.{number}")
         return llvm.emit_bitcode(llvm.parse_assembly(text, llvm.new_context(), name="optimised LLVM IR"))
+    if given == Format.FATBIN:
+        packer = import_module(f"{vendor(target.kind).backend}.fatbin")
+        packed: bytes = packer.pack(target, io.read(f"object.{number}"), io.read(f"asm.{number}"), io)
+        return packed
     return io.read(f"asm.{number}" if given == Format.ASSEMBLY else f"object.{number}")
 
 
@@ -336,6 +347,8 @@ def images(item: ObjectData, module: str) -> list[Image]:
     image_kind, offload_kind = vendor.kinds_of(strings["triple"]) if vendor else _OTHER
     if vendor and item.format == ASSEMBLY:
         return [_assembly(vendor, offload_kind, strings, item.data)]
+    if item.format == FATBIN:
+        image_kind = ImageKind.FATBINARY
     found = [Image(image_kind=image_kind, offload_kind=offload_kind, strings=strings, data=item.data)]
     if vendor and ASM in item.properties:
         found.append(_assembly(vendor, offload_kind, strings, str(item.properties[ASM]).encode()))

@@ -10,6 +10,7 @@ from typing import Any
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr  # the public wrapper costs 0.3 s of imports
 
+from gpubuild.engine.host.gpu_binary import OPT_LEVEL, OWN
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import kernel_functions, module_dialect, symbol_name
 from gpubuild.errors import StepError
@@ -51,7 +52,7 @@ def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
 
     ``"bitcode"`` lists the files of the objects, in the order of ``"targets"``. The kernel table of each is
     in a file of the same name with the suffix ``.kernels``. Raises ``StepError`` for objects of several
-    formats, and for a target that bitcode cannot be compiled for.
+    formats or with properties, and for a target that bitcode cannot be compiled for.
     """
     name = symbol_name(binary)
     objects = [ObjectAttr(item) for item in binary.attributes["objects"]]
@@ -65,6 +66,11 @@ def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
         if not vendor(target["kind"]).compiles_bitcode:
             message = f"gpu.binary @{name}: bitcode cannot be compiled for a target of kind {target['kind']}"
             raise _target_error(binary, item.target, message, "keep the gpu.module instead of its bitcode")
+        for given in item.properties or ():
+            if given.name != OPT_LEVEL and not given.name.startswith(OWN):
+                message = f"gpu.binary @{name}: property '{given.name}' of bitcode would have no effect"
+                hint = "remove it, or serialize the gpu.module to another format, which is linked unchanged"
+                raise _target_error(binary, item.target, message, hint)
     return {
         "name": name,
         "index": number,

@@ -51,6 +51,24 @@ bool gb_cuda_recognize(struct gb_image *image) {
     return true;
 }
 
+/* A header of 16 bytes, then entries: kind (2 bytes), version (2), bytes of its own header (4), bytes of its code (8). */
+static bool fatbin_has_ptx(const struct gb_image *image) {
+    enum { HEADER_BYTES = 16, ENTRY_BYTES = 16, PTX_ENTRY = 1 };
+    const unsigned char *bytes = image->data;
+    size_t at = HEADER_BYTES;
+    while (image->size >= ENTRY_BYTES && at <= image->size - ENTRY_BYTES) {
+        if (gb_read_little_endian(bytes + at, 2) == PTX_ENTRY) {
+            return true;
+        }
+        uint64_t length = gb_read_little_endian(bytes + at + 4, 4) + gb_read_little_endian(bytes + at + 8, 8);
+        if (length == 0 || length > image->size - at) {
+            return false;
+        }
+        at += (size_t)length;
+    }
+    return false;
+}
+
 bool gb_cuda_is_ptx(const struct gb_image *image) {
     return strcmp(image->format, PTX) == 0;
 }
@@ -102,7 +120,8 @@ struct gb_fit gb_cuda_fit(const struct gb_image *image, int major, int minor) {
     if (suffix == 'f' && !family) {
         return gb_unfit("code for a chip with suffix 'f' runs on its family only");
     }
-    if (gb_cuda_is_ptx(image)) {
+    bool fatbin = strcmp(image->format, FATBIN) == 0;
+    if (gb_cuda_is_ptx(image) || (fatbin && !family && fatbin_has_ptx(image))) {
         if (image_major > major || (image_major == major && image_minor > minor)) {
             return gb_unfit("PTX for a newer chip");
         }

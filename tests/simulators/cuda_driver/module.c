@@ -95,6 +95,26 @@ static int load_ptx(struct context *context, const char *text, struct module **r
     return code == SUCCESS ? load(context, path, result) : code;
 }
 
+/* The PTX of a fat binary (`nvcc` and `fatbinary` write the same layout), or NULL. */
+static const char *ptx_of_fatbin(const unsigned char *bytes) {
+    enum { HEADER_BYTES = 16, PTX_ENTRY = 1, FLAGS_AT = 40, COMPRESSED = 0xa000 };
+    uint64_t size, flags, code;
+    memcpy(&size, bytes + 8, 8);
+    for (const unsigned char *entry = bytes + HEADER_BYTES, *end = entry + size; entry < end;) {
+        uint16_t kind;
+        uint32_t header;
+        memcpy(&kind, entry, sizeof kind);
+        memcpy(&header, entry + 4, sizeof header);
+        memcpy(&code, entry + 8, sizeof code);
+        memcpy(&flags, entry + FLAGS_AT, sizeof flags);
+        if (kind == PTX_ENTRY && (flags & COMPRESSED) == 0) {
+            return (const char *)entry + header;
+        }
+        entry += header + code;
+    }
+    return NULL;
+}
+
 static int load_image(struct context *context, const void *image, struct module **result, char *log, size_t log_bytes) {
     const unsigned char *bytes = image;
     if (memcmp(bytes, "\177ELF", 4) == 0) {
@@ -109,6 +129,11 @@ static int load_image(struct context *context, const void *image, struct module 
         int code = load_ptx(context, text, result, log, log_bytes);
         free(text);
         return code;
+    }
+    if (memcmp(bytes, "\x50\xed\x55\xba", 4) == 0) {
+        const char *text = ptx_of_fatbin(bytes);
+        return text != NULL ? load_ptx(context, text, result, log, log_bytes)
+                            : because(NO_BINARY_FOR_GPU, "the fat binary has no PTX that is not compressed");
     }
     for (const unsigned char *c = bytes; *c != 0; c++) {
         if (*c >= 127 || (*c < 32 && *c != '\n' && *c != '\t' && *c != '\r')) {

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,13 +130,47 @@ def test_ptx_names_kernels_but_not_those_in_comments() -> None:
     assert facts.kernels == (Kernel(name="store_id"), Kernel(name="nothing"))
 
 
+def fatbin(*entries: tuple[int, int, int, bytes]) -> bytes:
+    """Return a fat binary of entries: kind, number of the chip, flags, code."""
+    body = b"".join(
+        struct.pack("<HHIQ12xI8xQ16x", kind, 0x101, 64, len(code), chip, flags) + code
+        for kind, chip, flags, code in entries
+    )
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+
+COMPRESSED = 0x8011
+PTX = samples.PTX.format(chip="sm_90a").encode() + b"\0"
+
+
+@pytest.mark.parametrize(
+    ("entries", "chip", "listed", "kernels"),
+    [
+        ([], None, [], 0),
+        ([(2, 90, 0x11, b"cubin"), (1, 90, 0x11, b"text")], "sm_90", ["bin sm_90", "assembly sm_90"], 0),
+        ([(1, 90, 0x100011, PTX)], "sm_90a", ["assembly sm_90a"], 2),
+        ([(1, 90, 0x100000 | COMPRESSED, PTX)], "sm_90a", ["assembly sm_90a"], 0),
+        ([(2, 100, 0x200011, b""), (2, 90, 0x11, b"")], None, ["bin sm_100f", "bin sm_90"], 0),
+        ([(8, 90, 0x11, b"of another kind"), (1, 90, 0x100011, PTX)], "sm_90a", ["assembly sm_90a"], 2),
+    ],
+)
+def test_a_fat_binary_lists_its_entries(
+    entries: list[tuple[int, int, int, bytes]], chip: str | None, listed: list[str], kernels: int
+) -> None:
+    facts = describe_image(fatbin(*entries))
+    assert facts is not None
+    assert (facts.kind, facts.format, facts.chip, len(facts.kernels)) == ("nvvm", "fatbin", chip, kernels)
+    assert [f"{entry.format} {entry.chip}" for entry in facts.entries] == listed
+
+
 @pytest.mark.parametrize("data", [b"", b"hello", b"\0\xff", b"#!/bin/sh\n", b"\xff" * 100])
 def test_other_things_are_not_images(data: bytes) -> None:
     assert describe_image(data) is None
 
 
 def test_no_truncation_of_an_image_raises_anything_else() -> None:
-    for data in (samples.cubin("sm_90"), samples.hsaco("gfx90a"), samples.cpu_object()):
+    fat = fatbin((2, 90, 0x11, samples.cubin("sm_90")), (1, 90, 0x100011, PTX))
+    for data in (samples.cubin("sm_90"), fat, samples.hsaco("gfx90a"), samples.cpu_object()):
         step = max(1, len(data) // 300)
         sizes = {*range(0, 80), *range(0, len(data), step), *range(len(data) - 70, len(data))}
         for size in sorted(sizes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import struct
 
 import pytest
 from unit.runtime.programs import Runtime, container, cubin, elf, hsaco, ptx
@@ -21,6 +22,12 @@ def chosen(
             return line.split("image ")[1].split(" of target")[0] + " " + line.split("(")[1].split(",")[0]
     assert done.code == 1
     return done.err
+
+
+def fatbin(*kinds: int) -> bytes:
+    """A fat binary with an entry of each kind: 1 is PTX, 2 a cubin."""
+    entries = b"".join(struct.pack("<HHIQ48x8x", kind, 0x101, 64, 8) for kind in kinds)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entries)) + entries
 
 
 def binaries(*chips: str) -> list[tuple[str, bytes]]:
@@ -44,6 +51,9 @@ def binaries(*chips: str) -> list[tuple[str, bytes]]:
         ("10.0", [("sm_90a", ptx("sm_90a")), ("sm_80", ptx("sm_80"))], "sm_80 ptx"),
         ("8.6", [("sm_86", ptx("sm_86")), ("sm_80", cubin())], "sm_80 cubin"),
         ("9.0", [("", b"\x50\xed\x55\xba" + bytes(60))], "of unknown chip fatbin"),
+        ("8.6", [("sm_80", fatbin(2, 1)), ("sm_75", ptx("sm_75"))], "sm_80 fatbin"),
+        ("9.0", [("sm_80", fatbin(2, 1)), ("sm_75", ptx("sm_75"))], "sm_80 fatbin"),
+        ("9.0", [("sm_80", fatbin(2)), ("sm_75", ptx("sm_75"))], "sm_75 ptx"),
         # The chip of an entry that does not name it is read from the image.
         ("9.0", [("", cubin(60)), ("", cubin(90))], "sm_90 cubin"),
         ("9.0", [("", elf(190, abi=7, flags=0x85A)), ("", cubin(90))], "sm_90a cubin"),
@@ -67,6 +77,10 @@ def test_nvidia(runtime: Runtime, device: str, images: list[tuple[str, bytes]], 
         ("12.0", binaries("sm_100f"), "code for a chip with suffix 'f' runs on its family only"),
         ("8.0", [("sm_90", ptx("sm_90"))], "PTX for a newer chip"),
         ("8.0", [("sm_86", ptx("sm_86"))], "PTX for a newer chip"),
+        ("9.0", [("sm_80", fatbin(2, 2))], "machine code of another major version"),
+        ("9.0", [("sm_80", fatbin(2)[:60] + fatbin(1))], "machine code of another major version"),
+        ("7.5", [("sm_80", fatbin(2, 1))], "PTX for a newer chip"),
+        ("10.0", [("sm_90a", fatbin(2, 1))], "code for a chip with suffix 'a' runs on exactly that chip"),
         ("9.0", binaries("sm_90b"), "its chip is not an NVIDIA chip"),
         ("9.0", [("gfx90a", hsaco())], "not an NVIDIA image"),
         ("9.0", [("x86-64", elf(62))], "not an NVIDIA image"),

@@ -12,12 +12,15 @@ from unit.engine.steps import Ran, failing_step, run_step
 
 from gpubuild.engine.host import gpu_binary
 from gpubuild.engine.ir import contexts
+from gpubuild.errors import StepError, ToolNotFoundError
 from gpubuild.model.offload_binary import unpack
 from gpubuild.model.step import BundleParams, StepKind
+from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.targets.amd import AMD
 from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import ImageKind, OffloadKind
+from gpubuild.toolchain.find import Toolchain
 
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 SM_60 = Target(name="sm_60", kind="nvvm", triple="nvptx64-nvidia-cuda", chip="sm_60")
@@ -111,6 +114,14 @@ def test_text_is_canonical(tmp_path: Path) -> None:
 def test_ptx_travels_where_later_devices_can_run_it(tmp_path: Path) -> None:
     objects = read(bundle(tmp_path).text("binary"))
     assert [o.properties.get("gpubuild.ptx") for o in objects] == [PTX, None, None, None]
+
+
+def test_code_that_no_fat_binary_can_have_is_an_error(tmp_path: Path) -> None:
+    fat = params(targets=(replace(SM_60, format="fatbin"),))
+    library = Toolchain(Settings()).require("nvfatbin").command
+    for tools, message in (({}, "nvfatbin was not found"), ({"nvfatbin": library}, "fatbinary elf")):
+        with pytest.raises((StepError, ToolNotFoundError), match=message):
+            run_step(tmp_path, StepKind.BUNDLE, fat, inputs(), ("binary",), tools)
 
 
 def test_arch_and_features_are_what_a_runtime_compares(tmp_path: Path) -> None:
