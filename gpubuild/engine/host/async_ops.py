@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.host import memory, tokens
+from gpubuild.engine.host import memory, sparse, tokens
 from gpubuild.engine.host.tokens import TOKEN_TYPE, is_token
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.query import first, matching
 
-_ASYNC_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"})
+_ASYNC_OPS = sparse.OPS | {"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"}
 _REGION_PASSES = "builtin.module(async-to-async-runtime,async-runtime-ref-counting)"
-_SEGMENTS = "operandSegmentSizes"
+_SEGMENTS, _RESULT_SEGMENTS = "operandSegmentSizes", "resultSegmentSizes"
 
 
 def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
@@ -38,6 +38,7 @@ def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
 def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     """Rewrite a host module in place. Raises ``StepError`` for tokens that upstream would lower wrongly."""
     memory.check(module, source)
+    sparse.check(module, source)
     memory.use_default_space(module)
     for function in list(module.body.operations):
         if function.operation.name == "func.func":
@@ -55,6 +56,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     tokens.lower_passing(module)
     tokens.fork(module)
     memory.call_runtime(module)
+    sparse.pass_addresses(module)
     tokens.release(module)
 
 
@@ -115,5 +117,8 @@ def _clone(op: ir.Operation, awaited: Sequence[ir.Value], *, with_token: bool) -
         # Dependencies are the first segment.
         sizes = [len(awaited), *list(attributes[_SEGMENTS])[1:]]
         attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get(sizes)
+    if _RESULT_SEGMENTS in attributes:
+        counts = [*list(attributes[_RESULT_SEGMENTS])[:-1], int(with_token)]
+        attributes[_RESULT_SEGMENTS] = ir.DenseI32ArrayAttr.get(counts)
     operands = [*awaited, *(o for o in op.operands if not is_token(o))]
     return ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)
