@@ -67,9 +67,10 @@ static uint16_t to_half(double value, int fraction_bits) {
     if (value != value) {
         bits |= 1 << (fraction_bits - 1);
     } else if (isfinite(value)) {
-        int exponent = 0;
+        int exponent = least;
         (void)frexp(value, &exponent);
-        exponent = exponent - fraction_bits - 1 < least ? least : exponent - fraction_bits - 1;
+        exponent -= fraction_bits + 1;
+        exponent = value == 0 || exponent < least ? least : exponent;
         double units = nearbyint(ldexp(fabs(value), -exponent));
         double rounded = ldexp(exponent - least, fraction_bits) + units; /* `units` carries into the exponent */
         bits = rounded < infinity ? (int)rounded : infinity;
