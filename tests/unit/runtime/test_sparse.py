@@ -69,7 +69,9 @@ def sparse(array: np.ndarray, form: str, index: str, name: str) -> tuple[str, np
     at = np.argwhere(array.T != 0)[:, ::-1] if transposed else np.argwhere(array != 0)
     if form == "bsr":
         blocks = np.argwhere(array.reshape(rows // 2, 2, cols // 3, 3).any(axis=(1, 3)))
-        at = np.array([(2 * r + i, 3 * c + j) for r, c in blocks for i in range(2) for j in range(3)], dtype=int).reshape(-1, 2)
+        at = np.array(
+            [(2 * r + i, 3 * c + j) for r, c in blocks for i in range(2) for j in range(3)], dtype=int
+        ).reshape(-1, 2)
         majors, minors, count = blocks[:, 0], blocks[:, 1], rows // 2
     else:
         majors, minors, count = at[:, transposed * 1], at[:, 1 - transposed], cols if transposed else rows
@@ -99,11 +101,16 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], kind: str, density
 
 def results(done: bytes, *like: np.ndarray) -> list[np.ndarray]:
     lines = done.decode().split("\n")
-    return [np.frombuffer(bytes.fromhex(line), a.dtype).reshape(a.shape) for line, a in zip(lines, like, strict=False)]
+    return [
+        np.frombuffer(bytes.fromhex(line), a.dtype).reshape(a.shape)
+        for line, a in zip(lines, like, strict=False)
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("kind", "index"), [("f4", "i4"), ("f8", "i8"), ("c8", "i4"), ("c16", "i8"), ("f2", "i4"), ("i4", "i8")])
+@pytest.mark.parametrize(
+    ("kind", "index"), [("f4", "i4"), ("f8", "i8"), ("c8", "i4"), ("c16", "i8"), ("f2", "i4"), ("i4", "i8")]
+)
 def test_products_with_dense_matrices(runtime: Runtime, form: str, kind: str, index: str) -> None:
     rng = np.random.default_rng(len(form) + CODES[kind])
     a = numbers(rng, (8, 12), kind, 0.3)
@@ -113,13 +120,21 @@ def test_products_with_dense_matrices(runtime: Runtime, form: str, kind: str, in
         left = MODES[mode_a](a)
         b = numbers(rng, (left.shape[1], 5) if mode_b == 0 else (5, left.shape[1]), kind)
         c = numbers(rng, (left.shape[0], 5), kind)
-        lines += [dense(b, "b"), dense(c, "c"), f"buffer = mgpuMemAlloc(SpMMBufferSize({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, s), s, 0)"]
-        lines += [f"SpMM({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, buffer, s); DestroyDnMat(c, s); DestroyDnMat(b, s); show(c_, {c.nbytes})"]
+        lines += [
+            dense(b, "b"),
+            dense(c, "c"),
+            f"buffer = mgpuMemAlloc(SpMMBufferSize({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, s), s, 0)",
+        ]
+        lines += [
+            f"SpMM({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, buffer, s); DestroyDnMat(c, s); DestroyDnMat(b, s); show(c_, {c.nbytes})"
+        ]
         expected.append(left @ MODES[mode_b](b) + c)
         if number % 3 == 0:
             x, y = b[:, 0].copy() if mode_b == 0 else b[0].copy(), c[:, 0].copy()
             lines += [dense(x, "x"), dense(y, "y"), f"SpMVBufferSize({mode_a}, a, x, y, {CODES[kind]}, s)"]
-            lines += [f"SpMV({mode_a}, a, x, y, {CODES[kind]}, None, s); DestroyDnVec(x, s); show(y_, {y.nbytes})"]
+            lines += [
+                f"SpMV({mode_a}, a, x, y, {CODES[kind]}, None, s); DestroyDnVec(x, s); show(y_, {y.nbytes})"
+            ]
             expected.append(left @ x + y)
     done = runtime.run(BEGIN + "\n".join([*lines, "DestroySpMat(a, s)"]), device="cpu").ok()
     for number, (found, wanted) in enumerate(zip(results(done.out, *expected), expected, strict=True)):
@@ -138,7 +153,9 @@ def test_sampled_products(runtime: Runtime, form: str, kind: str) -> None:
         b = numbers(rng, (4, 9) if mode_b == 0 else (9, 4), kind)
         values = (MODES[mode_a](a) @ MODES[mode_b](b) + c)[tuple(at.T)]
         lines += [create, dense(a, "a"), dense(b, "b"), f"SDDMMBufferSize({mode_a}, {mode_b}, a, b, c, 0, s)"]
-        lines += [f"SDDMM({mode_a}, {mode_b}, a, b, c, 0, None, s); DestroySpMat(c, s); show(c_, {values.nbytes})"]
+        lines += [
+            f"SDDMM({mode_a}, {mode_b}, a, b, c, 0, None, s); DestroySpMat(c, s); show(c_, {values.nbytes})"
+        ]
         expected.append(values)
     done = runtime.run(BEGIN + "\n".join(lines), device="cpu").ok()
     for found, wanted in zip(results(done.out, *expected), expected, strict=True):
@@ -170,7 +187,14 @@ def test_products_of_sparse_matrices(runtime: Runtime, form: str, mode_a: int, m
     show(starts, 104); show(indices, 4 * count.value); show(values, 16 * count.value)
     SpGEMMDestroyDescr(product, s); DestroySpMat(c, s)
     """
-    done = runtime.run(BEGIN + "\n".join(line.strip() if not line.startswith("        ") else line[4:] for line in [*stored, *script.splitlines()]), device="cpu").ok()
+    done = runtime.run(
+        BEGIN
+        + "\n".join(
+            line.strip() if not line.startswith("        ") else line[4:]
+            for line in [*stored, *script.splitlines()]
+        ),
+        device="cpu",
+    ).ok()
     sizes, starts, indices, values = done.out.decode().split("\n")[:4]
     # BSR stores zeros in its blocks, too.
     (has_a, at_a), (has_b, at_b) = ((np.zeros(m.shape, int), sparse(m, form, "i4", "m")[1]) for m in (a, b))
@@ -200,11 +224,16 @@ def test_conversions_of_small_floats(runtime: Runtime) -> None:
     wide += 0.0  # -0.0 added to 0.0 is 0.0
     wide[:30000] = rng.standard_normal(30000).astype("f4") * 2.0 ** rng.integers(-28, 17, 30000)
     zeros, ones, places = np.zeros(65536), np.ones(65536), np.arange(65536, dtype="i4")
-    script = [f"identity = CreateCoo(65536, 65536, 65536, {hexed(places)}, {hexed(places)}, {hexed(ones)}, 2, 1, s)"]
+    script = [
+        f"identity = CreateCoo(65536, 65536, 65536, {hexed(places)}, {hexed(places)}, {hexed(ones)}, 2, 1, s)"
+    ]
     for code in (2, 14):
         script += [f"x = CreateDnVec(65536, {hexed(every)}, {code}, s)", dense(zeros, "y")]
         script += [f"SpMV(0, identity, x, y, 1, None, s); show(y_, {zeros.nbytes})", dense(wide, "x")]
-        script += [f"y_ = data('00' * 131072); y = CreateDnVec(65536, y_, {code}, s)", "SpMV(0, identity, x, y, 1, None, s); show(y_, 131072)"]
+        script += [
+            f"y_ = data('00' * 131072); y = CreateDnVec(65536, y_, {code}, s)",
+            "SpMV(0, identity, x, y, 1, None, s); show(y_, 131072)",
+        ]
     done = runtime.run("exec(blobs[0])", (BEGIN + "\n".join(script)).encode(), device="cpu").ok()
     from_half, to_half, from_bf16, to_bf16 = results(done.out, zeros, every, zeros, every)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -354,7 +383,9 @@ def test_calls_of_a_library(runtime: Runtime, prefix: str, devices: dict[str, st
     *printed, names = done.out.decode().splitlines()
     assert printed == ["7 8 9", "10 11", "3 4 5"]
     known = {address: name for name, _, address in (word.partition("=") for word in names.split())}
-    create, *calls = [call.strip(" ") if call.startswith(prefix) else call for call in done.called(prefix, "  factors")]
+    create, *calls = [
+        call.strip(" ") if call.startswith(prefix) else call for call in done.called(prefix, "  factors")
+    ]
     streams = {call for call in calls if call.startswith(f"{prefix}SetStream")}
     assert (create, len(streams)) == (f"{prefix}Create", 1)
     (_, handle, stream), *_ = (call.split() for call in streams)
@@ -373,19 +404,29 @@ def test_failures_of_a_library(runtime: Runtime, prefix: str, devices: dict[str,
     failing = {"FAKE_FAIL": f"{prefix}SpMV=10"}
     done = runtime.run(BEGIN + EVERYTHING, device=device, sparse=True, **devices, **failing)
     assert done.code == 1
-    assert done.err.startswith(f"gpubuild: {prefix}SpMV failed with STATUS_NOT_SUPPORTED (10): a failure to order")
+    assert done.err.startswith(
+        f"gpubuild: {prefix}SpMV failed with STATUS_NOT_SUPPORTED (10): a failure to order"
+    )
     assert f"  device: {device}:0 (Fake" in done.err
     assert f"  call: {prefix}SpMV (in mgpuSpMV)" in done.err
     done = runtime.run(BEGIN + "CreateDnVec(4, data('00'), 0, s)", device=device, **devices)
     assert done.code == 1
-    assert f"gpubuild: operations on sparse matrices need lib{prefix}, which cannot be opened: lib{prefix}.so" in done.err
+    assert (
+        f"gpubuild: operations on sparse matrices need lib{prefix}, which cannot be opened: lib{prefix}.so"
+        in done.err
+    )
     assert "  what to do: install it, or add its folder to LD_LIBRARY_PATH\n" in done.err
-    done = runtime.run(BEGIN + "CreateCooAoS(1, 1, 0, None, None, 2, 0, s)", device=device, sparse=True, **devices)
+    done = runtime.run(
+        BEGIN + "CreateCooAoS(1, 1, 0, None, None, 2, 0, s)", device=device, sparse=True, **devices
+    )
     message = f"lib{prefix} has no function {prefix}CreateCooAoS: its version does not support this operation"
     assert (done.code, message in done.err) == (1, True), done.err
     script = "CusparseLtCreate2To4SpMat(data('00' * 44104), 4, 4, data('00' * 32), 2, s)"
     done = runtime.run(BEGIN + script, device=device, sparse=True, **devices)
-    assert (done.code, "2:4 matrices need cuSPARSELt, which this runtime does not call" in done.err) == (1, True)
+    assert (done.code, "2:4 matrices need cuSPARSELt, which this runtime does not call" in done.err) == (
+        1,
+        True,
+    )
 
 
 def test_devices_have_handles_of_their_own(runtime: Runtime) -> None:
