@@ -285,6 +285,7 @@ void mgpuCusparseLtCreate2To4SpMat(struct structured *made, intptr_t rows, intpt
                                    void *stream) {
     struct call call;
     begin_structured(&call, stream, __func__);
+    *made = (struct structured){0};
     call.calls->create_2to4(&made->matrix, rows, cols, values, type);
     end(&call);
 }

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wunused-parameter" /* of an interface that is given */
 
@@ -95,8 +94,8 @@ static double load_real(const void *values, int type, int64_t at) {
     case GB_R_32I:
         return ELEMENT(const int32_t, at);
     default:
-        gb_fatal(NULL, "elements of cudaDataType %d: the CPU has f16, bf16, f32, f64, i8, i32, complex<f32> and complex<f64>",
-                 type);
+        gb_fatal(NULL, "the CPU has no sparse matrices with elements of cudaDataType %d: allowed are f16, bf16, f32, f64, i8, i32, "
+                       "complex<f32> and complex<f64>", type);
     }
 }
 
@@ -184,7 +183,7 @@ static void visit_blocks(const struct visitor *to) {
         int64_t first = index_at(m->starts, m->start_type, block_row);
         int64_t last = index_at(m->starts, m->start_type, block_row + 1);
         if (first < 0 || last < first || last > m->entries) {
-            gb_fatal(NULL, "row or column %lld of a sparse matrix has the entries from %lld to %lld of %lld",
+            gb_fatal(NULL, "row or column %lld of a sparse matrix has entries %lld to %lld, but the matrix has %lld",
                      (long long)block_row, (long long)first, (long long)last, (long long)m->entries);
         }
         for (int64_t k = first; k < last; k++) {
@@ -209,7 +208,7 @@ static void visit_dense(const struct visitor *to) {
             in_group = (col % 4 == 0 ? 0 : in_group) + (value.re != 0 || value.im != 0);
             if (m->format == STRUCTURED && in_group > 2) {
                 gb_fatal(NULL, "row %lld of a 2:4 matrix has more than two entries in columns %lld to %lld\n"
-                                 "  what to do: zero the others, or let gpu.create_2to4_spmat {PRUNE} do so",
+                               "  what to do: zero the others, or let gpu.create_2to4_spmat {PRUNE} do so",
                          (long long)row, (long long)(col / 4 * 4), (long long)(col / 4 * 4 + 3));
             }
             visit_entry(to, row, col, at);
@@ -242,7 +241,7 @@ static int64_t cols_of(const struct matrix *matrix, int mode) {
 
 static int make(void **made, struct matrix content) {
     if (content.rows < 0 || content.cols < 0 || content.entries < 0 || content.block_rows < 0 || content.block_cols < 0) {
-        gb_fatal(NULL, "a matrix of %lld x %lld with %lld entries", (long long)content.rows, (long long)content.cols,
+        gb_fatal(NULL, "a matrix has a negative size: %lld x %lld, %lld entries", (long long)content.rows, (long long)content.cols,
                  (long long)content.entries);
     }
     struct matrix *matrix = gb_allocate(sizeof *matrix);
@@ -301,7 +300,7 @@ static int create_bsr(void **made, int64_t rows, int64_t cols, int64_t blocks, i
                       void *starts, void *indices, void *values, int start_type, int index_type, int base, int type,
                       int order) {
     if (block_rows < 1 || block_cols < 1) {
-        gb_fatal(NULL, "blocks of %lld x %lld elements", (long long)block_rows, (long long)block_cols);
+        gb_fatal(NULL, "a block of a sparse matrix is empty: %lld x %lld", (long long)block_rows, (long long)block_cols);
     }
     create_csr(made, rows * block_rows, cols * block_cols, blocks, starts, indices, values, start_type, index_type, base,
                type);
@@ -411,7 +410,7 @@ static struct product *new_product(void (*act)(struct product *)) {
 
 static void check_sizes(const struct matrix *a, int mode_a, const struct matrix *b, int mode_b, const struct matrix *c) {
     if (rows_of(a, mode_a) != c->rows || cols_of(a, mode_a) != rows_of(b, mode_b) || cols_of(b, mode_b) != c->cols) {
-        gb_fatal(NULL, "a product of %lld x %lld and %lld x %lld elements for a matrix of %lld x %lld",
+        gb_fatal(NULL, "the sizes of a product do not match: %lld x %lld times %lld x %lld gives no %lld x %lld",
                  (long long)rows_of(a, mode_a), (long long)cols_of(a, mode_a), (long long)rows_of(b, mode_b),
                  (long long)cols_of(b, mode_b), (long long)c->rows, (long long)c->cols);
     }
@@ -421,7 +420,7 @@ static int submit(void *stream, void (*act)(struct product *), int mode_a, int m
                   const struct matrix *b, const struct matrix *c) {
     check_sizes(a, mode_a, b, mode_b, c);
     if (a->format == STRUCTURED && mode_a != NON_TRANSPOSE) {
-        gb_fatal(NULL, "the product of a transposed 2:4 matrix: its groups of four are in rows");
+        gb_fatal(NULL, "a 2:4 matrix cannot be transposed: its groups of four are in rows");
     }
     struct product *self = new_product(act);
     self->mode_a = mode_a;
@@ -464,114 +463,112 @@ static int product_bytes(GB_SPARSE_PRODUCT, size_t *bytes) {
 
 /* ---- Products of two sparse matrices ---- */
 
-/* Entries by row. */
-struct rows {
-    int64_t *starts, *cols;
-    struct number *values;
+struct entry {
+    int64_t row, col;
+    struct number value;
 };
 
-static void free_rows(struct rows *rows) {
-    free(rows->starts);
-    free(rows->cols);
-    free(rows->values);
-    *rows = (struct rows){0};
+/* By row, and by column within a row. */
+struct entries {
+    struct entry *all;
+    int64_t count, room;
+};
+
+static void append(struct entries *to, struct entry entry) {
+    if (to->count == to->room) {
+        to->room = 2 * to->room + 16;
+        to->all = realloc(to->all, (size_t)to->room * sizeof *to->all);
+        if (to->all == NULL) {
+            gb_fatal(NULL, "out of host memory: %lld entries of a sparse matrix", (long long)to->room);
+        }
+    }
+    to->all[to->count++] = entry;
 }
 
-static void allocate_entries(struct rows *rows, int64_t count) {
-    rows->cols = gb_allocate((size_t)count * sizeof *rows->cols);
-    rows->values = gb_allocate((size_t)count * sizeof *rows->values);
+static int compare_entries(const void *left, const void *right) {
+    const struct entry *a = left, *b = right;
+    return a->row != b->row ? (a->row > b->row) - (a->row < b->row) : (a->col > b->col) - (a->col < b->col);
 }
 
-struct gathering {
+/* Sort the entries from `start` on. */
+static void sort(struct entries *entries, int64_t start) {
+    if (entries->count > start) {
+        qsort(entries->all + start, (size_t)(entries->count - start), sizeof *entries->all, compare_entries);
+    }
+}
+
+struct reading {
     const struct matrix *matrix;
     int mode;
-    struct rows rows;
+    struct entries entries;
 };
 
-static void count_entry(void *context, int64_t row, int64_t col, int64_t at) {
-    ((struct gathering *)context)->rows.starts[row]++;
+static void read_entry(void *context, int64_t row, int64_t col, int64_t at) {
+    struct reading *self = context;
+    append(&self->entries, (struct entry){row, col, conjugate(load(self->matrix, at), self->mode)});
 }
 
-/* `starts` is the end of each row before its first entry is added, and its start after the last. */
-static void add_entry(void *context, int64_t row, int64_t col, int64_t at) {
-    struct gathering *self = context;
-    int64_t place = --self->rows.starts[row];
-    self->rows.cols[place] = col;
-    self->rows.values[place] = conjugate(load(self->matrix, at), self->mode);
+static struct entries entries_of(const struct matrix *matrix, int mode) {
+    struct reading self = {.matrix = matrix, .mode = mode};
+    each(matrix, mode, read_entry, &self);
+    sort(&self.entries, 0);
+    return self.entries;
 }
 
-static struct rows gather(const struct matrix *matrix, int mode) {
-    int64_t count = rows_of(matrix, mode);
-    struct gathering self = {.matrix = matrix, .mode = mode};
-    self.rows.starts = gb_allocate((size_t)(count + 1) * sizeof *self.rows.starts);
-    each(matrix, mode, count_entry, &self);
-    for (int64_t row = 1; row <= count; row++) {
-        self.rows.starts[row] += self.rows.starts[row - 1];
+/* The position of the first entry of `row` or a later one. */
+static int64_t position_of_row(const struct entries *entries, int64_t row) {
+    int64_t first = 0, last = entries->count;
+    while (first < last) {
+        int64_t middle = first + (last - first) / 2;
+        if (entries->all[middle].row < row) {
+            first = middle + 1;
+        } else {
+            last = middle;
+        }
     }
-    allocate_entries(&self.rows, self.rows.starts[count]);
-    each(matrix, mode, add_entry, &self);
-    return self.rows;
+    return first;
 }
 
-static int compare_columns(const void *left, const void *right) {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
+/* Sort the entries from `start` on, and add up those of equal columns. */
+static void combine(struct entries *entries, int64_t start) {
+    sort(entries, start);
+    int64_t end = start;
+    for (int64_t k = start; k < entries->count; k++) {
+        struct entry entry = entries->all[k];
+        if (end > start && entries->all[end - 1].col == entry.col) {
+            entries->all[end - 1].value.re += entry.value.re;
+            entries->all[end - 1].value.im += entry.value.im;
+        } else {
+            entries->all[end++] = entry;
+        }
+    }
+    entries->count = end;
 }
 
-/* What a row of a product needs, for each column: `seen`: the last row + 1 with an entry there. */
-struct row {
-    int64_t *seen, *cols;
-    struct number *sums;
-};
-
-/* Compute a row of a * b; returns the number of its entries, whose columns are in `cols`, in order. */
-static int64_t multiply_row(int64_t row, const struct rows *a, const struct rows *b, const struct row *into) {
-    int64_t count = 0;
-    for (int64_t k = a->starts[row]; k < a->starts[row + 1]; k++) {
-        for (int64_t j = b->starts[a->cols[k]]; j < b->starts[a->cols[k] + 1]; j++) {
-            int64_t col = b->cols[j];
-            if (into->seen[col] != row + 1) {
-                into->seen[col] = row + 1;
-                into->cols[count++] = col;
-                into->sums[col] = (struct number){0, 0};
+static struct entries multiply_entries(const struct entries *a, const struct entries *b) {
+    struct entries product = {0};
+    for (int64_t i = 0; i < a->count;) {
+        int64_t row = a->all[i].row, start = product.count;
+        for (; i < a->count && a->all[i].row == row; i++) {
+            int64_t inner = a->all[i].col;
+            for (int64_t j = position_of_row(b, inner); j < b->count && b->all[j].row == inner; j++) {
+                struct entry entry = {row, b->all[j].col, {0, 0}};
+                add_product(&entry.value, a->all[i].value, b->all[j].value);
+                append(&product, entry);
             }
-            add_product(&into->sums[col], a->values[k], b->values[j]);
         }
+        combine(&product, start);
     }
-    qsort(into->cols, (size_t)count, sizeof *into->cols, compare_columns);
-    return count;
-}
-
-static struct rows multiply_rows(const struct rows *a, const struct rows *b, int64_t row_count, int64_t col_count) {
-    size_t cols = (size_t)col_count;
-    struct row into = {.seen = gb_allocate(cols * sizeof *into.seen), .cols = gb_allocate(cols * sizeof *into.cols),
-                       .sums = gb_allocate(cols * sizeof *into.sums)};
-    struct rows product = {.starts = gb_allocate((size_t)(row_count + 1) * sizeof *product.starts)};
-    for (int64_t row = 0; row < row_count; row++) {
-        product.starts[row + 1] = product.starts[row] + multiply_row(row, a, b, &into);
-    }
-    allocate_entries(&product, product.starts[row_count]);
-    memset(into.seen, 0, cols * sizeof *into.seen);
-    for (int64_t row = 0; row < row_count; row++) {
-        int64_t count = multiply_row(row, a, b, &into);
-        for (int64_t k = 0; k < count; k++) {
-            product.cols[product.starts[row] + k] = into.cols[k];
-            product.values[product.starts[row] + k] = into.sums[into.cols[k]];
-        }
-    }
-    free(into.seen);
-    free(into.cols);
-    free(into.sums);
     return product;
 }
 
 static int create_product(void **made) {
-    *made = gb_allocate(sizeof(struct rows));
+    *made = gb_allocate(sizeof(struct entries));
     return 0;
 }
 
 static int destroy_product(void *product) {
-    free_rows(product);
+    free(((struct entries *)product)->all);
     free(product);
     return 0;
 }
@@ -589,16 +586,16 @@ static int compute(GB_SPARSE_PRODUCT, void *product, size_t *bytes, void *buffer
     }
     check_sizes(a, mode_a, b, mode_b, result);
     if (result->format != BLOCKS || result->by_column || result->block_rows * result->block_cols != 1) {
-        gb_fatal(NULL, "a product of sparse matrices that is not made by gpu.create_csr");
+        gb_fatal(NULL, "a product of sparse matrices needs a result made by gpu.create_csr");
     }
     gb_cpu_stream_synchronize(handle);
     gb_cpu_slot_acquire();
-    struct rows left = gather(a, mode_a), right = gather(b, mode_b);
-    free_rows(product);
-    *(struct rows *)product = multiply_rows(&left, &right, result->rows, result->cols);
-    result->entries = ((struct rows *)product)->starts[result->rows];
-    free_rows(&left);
-    free_rows(&right);
+    struct entries left = entries_of(a, mode_a), right = entries_of(b, mode_b), *computed = product;
+    free(computed->all);
+    *computed = multiply_entries(&left, &right);
+    result->entries = computed->count;
+    free(left.all);
+    free(right.all);
     gb_cpu_slot_release();
     return 0;
 }
@@ -616,8 +613,8 @@ static void store_index(const void *indices, int type, int64_t at, int64_t index
 
 static int copy(GB_SPARSE_PRODUCT, void *product) {
     const struct matrix *result = c;
-    const struct rows *rows = product;
-    if (rows->starts == NULL || rows->starts[result->rows] != result->entries) {
+    const struct entries *entries = product;
+    if (entries->count != result->entries) {
         gb_fatal(NULL, "the product of sparse matrices was not computed for this matrix");
     }
     if (result->starts == NULL || (result->entries > 0 && (result->indices == NULL || result->values == NULL))) {
@@ -625,11 +622,11 @@ static int copy(GB_SPARSE_PRODUCT, void *product) {
     }
     gb_cpu_stream_synchronize(handle);
     for (int64_t row = 0; row <= result->rows; row++) {
-        store_index(result->starts, result->start_type, row, rows->starts[row]);
+        store_index(result->starts, result->start_type, row, position_of_row(entries, row));
     }
-    for (int64_t k = 0; k < result->entries; k++) {
-        store_index(result->indices, result->index_type, k, rows->cols[k]);
-        store(result, k, rows->values[k]);
+    for (int64_t k = 0; k < entries->count; k++) {
+        store_index(result->indices, result->index_type, k, entries->all[k].col);
+        store(result, k, entries->all[k].value);
     }
     return 0;
 }
