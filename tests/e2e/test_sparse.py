@@ -227,6 +227,18 @@ def structured(f: Function) -> list[np.ndarray]:
     return [H @ HB + HC]
 
 
+# x has two elements, the matrix three columns.
+MISMATCH = """func.func @main() {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %c2 = arith.constant 2 : index
+  %i = memref.alloc() : memref<4xi32>
+  %v = memref.alloc() : memref<4xf32>
+  %a = gpu.create_csr %c2, %c3, %c0, %i, %i, %v : memref<4xi32>, memref<4xi32>, memref<4xf32>
+  %x = gpu.create_dn_tensor %v, %c2 : index into memref<4xf32>
+  gpu.spmv %a, %x, %x, %v : memref<4xf32> into f32
+  return
+}"""
 FUNCTIONS = {
     **{f"spmv_{form}": partial(spmv, form=form) for form in ("coo", "coo_aos", "csr", "csc", "bsr")},
     "spmm": spmm, "sddmm": sddmm, "spgemm": spgemm, "structured": structured,
@@ -249,10 +261,11 @@ def program(chained: bool) -> tuple[str, dict[str, list[np.ndarray]]]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sparse")
-    programs = [f"  {mode}: {{sources: [{mode}.mlir]}}" for mode in MODES]
+    programs = [f"  {mode}: {{sources: [{mode}.mlir]}}" for mode in [*MODES, "mismatch"]]
     (folder / "targets.yaml").write_text("version: 1\ntargets: {cpu: {}}\nprograms:\n" + "\n".join(programs))
     for mode, chained in MODES.items():
         (folder / f"{mode}.mlir").write_text(program(chained)[0])
+    (folder / "mismatch.mlir").write_text(MISMATCH)
     outcome = gpubuild("build", cwd=folder, seeded=True)
     assert outcome.code == 0, outcome.err
     return folder / "build"
@@ -267,3 +280,12 @@ def test_every_operation(built: Path, mode: str) -> None:
     names = [(name, array) for name, arrays in program(MODES[mode])[1].items() for array in arrays]
     for (name, wanted), values in zip(names, found, strict=True):
         assert values == wanted.reshape(-1).astype(float).tolist(), name
+
+
+def test_errors_name_the_operation(built: Path) -> None:
+    outcome = run_on_cpu(built / "mismatch/mismatch")
+    assert outcome.code == 1
+    assert outcome.err.startswith(
+        "gpubuild: the sizes of a product do not match: 2 x 3 times 2 x 1 into 2 x 1"
+    )
+    assert "  location: mismatch.mlir:9:3 (gpu.spmv in @main)\n" in outcome.err

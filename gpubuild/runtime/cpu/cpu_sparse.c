@@ -410,7 +410,7 @@ static struct product *new_product(void (*act)(struct product *)) {
 
 static void check_sizes(const struct matrix *a, int mode_a, const struct matrix *b, int mode_b, const struct matrix *c) {
     if (rows_of(a, mode_a) != c->rows || cols_of(a, mode_a) != rows_of(b, mode_b) || cols_of(b, mode_b) != c->cols) {
-        gb_fatal(NULL, "the sizes of a product do not match: %lld x %lld times %lld x %lld gives no %lld x %lld",
+        gb_fatal(NULL, "the sizes of a product do not match: %lld x %lld times %lld x %lld into %lld x %lld",
                  (long long)rows_of(a, mode_a), (long long)cols_of(a, mode_a), (long long)rows_of(b, mode_b),
                  (long long)cols_of(b, mode_b), (long long)c->rows, (long long)c->cols);
     }

@@ -302,7 +302,7 @@ ONE_ROW = f"x = CreateDnVec(2, data('00' * 8), 0, s); y = CreateDnVec(1, data('0
         ("a = CreateCsr(1, 2, 1, i, i + 8, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "entry 0 of a sparse matrix is in row 0 and column 5; the matrix has 1 rows and 2 columns"),
         ("a = CreateCsr(1, 2, 1, i + 4, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "row or column 0 of a sparse matrix has entries 1 to 5, but the matrix has 1"),
         ("a = CreateCoo(1, 2, 1, i, i, v, 2, 99, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "the CPU has no sparse matrices with elements of cudaDataType 99: allowed are f16, bf16, f32, f64, i8, i32, complex<f32> and complex<f64>"),
-        ("a = CreateCsr(1, 3, 0, i, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s)", "the sizes of a product do not match: 1 x 3 times 2 x 1 gives no 1 x 1"),
+        ("a = CreateCsr(1, 3, 0, i, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s)", "the sizes of a product do not match: 1 x 3 times 2 x 1 into 1 x 1"),
         ("CreateCoo(-1, 2, 0, i, i, v, 2, 0, s)", "a matrix has a negative size: -1 x 2, 0 entries"),
         ("CreateBsr(1, 2, 0, 0, 2, i, i, v, 2, 2, 0, s)", "a block of a sparse matrix is empty: 0 x 2"),
         ("SpGEMMCopy(SpGEMMCreateDescr(s), 0, 0, None, None, CreateCsr(1, 2, 1, i, i, v, 2, 2, 0, s), 0, s)", "the product of sparse matrices was not computed for this matrix"),
