@@ -37,7 +37,7 @@ Unranked Memref base@ = 0x55e1f4f2d800 rank = 2 offset = 0 sizes = [3, 4] stride
 
 `gpu.binary` has no program, since it contains machine code
 (`tests/e2e/test_programs.py::test_a_ready_gpu_binary_passes_through`). Operations on sparse matrices
-have none because the runtime lacks the functions that they call.
+are in a larger program (`tests/e2e/test_sparse.py::test_every_operation`).
 """
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpubuild.engine.cc.link import NO_SPARSE
+from gpubuild.engine.host import sparse
 
 _HOST = "tests/e2e/test_host_operations.py::test_what_the_host_says_and_kernels_capture"
 _MAPS = "tests/unit/engine/backends/nvidia/test_ops.py::test_tensor_map_descriptors_are_pointers_to_launches"
 _STREAMS = "tests/e2e/test_streams.py::test_streams_that_part_and_meet"
+_SPARSE = "tests/e2e/test_sparse.py::test_every_operation"
 # The test runs the program on the CPU; its GPU images are compiled by the same build or by the examples.
 SHOWN: Mapping[str, str] = {
     "gpu.alloc": _STREAMS,
@@ -27,15 +28,8 @@ SHOWN: Mapping[str, str] = {
     "memref.realloc": _HOST,
     "nvgpu.tma.create.descriptor": _MAPS,
     "vector.print": "tests/e2e/test_resources.py::test_a_source_with_passes",
+    **dict.fromkeys(sorted(sparse.OPS), _SPARSE),
 }
-_SPARSE = (
-    "create_2to4_spmat", "create_bsr", "create_coo", "create_coo_aos", "create_csc", "create_csr",
-    "create_dn_tensor", "destroy_dn_tensor", "destroy_sp_mat", "sddmm", "sddmm_buffer_size",
-    "set_csr_pointers", "spgemm_copy", "spgemm_create_descr", "spgemm_destroy_descr",
-    "spgemm_work_estimation_or_compute",
-    "spmat_get_size", "spmm", "spmm_buffer_size", "spmv", "spmv_buffer_size",
-)  # fmt: skip
-REFUSED: Mapping[str, str] = {f"gpu.{name}": f"what it calls {NO_SPARSE}" for name in _SPARSE}
 # Of tensors alone, which kernels have none of: a kernel's text with one of these does not parse or lower.
 OF_TENSORS = frozenset(
     {
@@ -57,6 +51,5 @@ def render() -> str:
         "| op | shown by |",
         "|---|---|",
         *(f"| {op} | `{test}` |" for op, test in SHOWN.items()),
-        f"| {', '.join(sorted(REFUSED))} | refused when the program is linked: what they call {NO_SPARSE} |",
     ]
     return "\n".join(parts) + "\n"

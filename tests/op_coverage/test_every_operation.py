@@ -9,8 +9,6 @@ from kernels.operations import groups, vendor_survey
 from op_coverage import host_ops
 from unit.test_pages import defined_in
 
-from gpubuild.engine.cc.link import NO_SPARSE, undefined_hint
-from gpubuild.engine.host import lowering
 from gpubuild.engine.ir import contexts
 
 DIALECTS = (
@@ -20,15 +18,6 @@ DIALECTS = (
 # Ends of regions and functions, which all programs have under these names or under none.
 ENDS = {"affine.yield": "affine.for", "func.return": "return", "vector.yield": "vector.mask"}
 TEXTS = "\n".join(p.text() + p.module for programs in groups.GROUPS.values() for p in programs)
-SPARSE = """
-func.func @f(%n: index) {
-  %begin = gpu.wait async
-  %m, %t1 = gpu.alloc async [%begin] (%n) : memref<?xf32>
-  %x, %t2 = gpu.create_dn_tensor async [%t1] %m, %n : index into memref<?xf32>
-  %t3 = gpu.destroy_dn_tensor async [%t2] %x
-  gpu.wait [%t3]
-  return
-}"""
 
 
 def written(op: str) -> bool:
@@ -39,7 +28,7 @@ def written(op: str) -> bool:
 def test_no_operation_is_left_out(dialect: str) -> None:
     names = vendor_survey.operations(dialect)
     assert names
-    elsewhere = {*host_ops.SHOWN, *host_ops.REFUSED, *host_ops.OF_TENSORS}
+    elsewhere = {*host_ops.SHOWN, *host_ops.OF_TENSORS}
     assert [n for n in names if not written(ENDS.get(n, n)) and n not in elsewhere] == []
 
 
@@ -53,22 +42,12 @@ def test_rows_name_what_their_programs_have() -> None:
 
 
 def test_what_is_said_of_host_operations_is_so() -> None:
-    assert {*host_ops.SHOWN, *host_ops.REFUSED, *host_ops.OF_TENSORS} <= {
+    assert {*host_ops.SHOWN, *host_ops.OF_TENSORS} <= {
         name for dialect in DIALECTS for name in vendor_survey.operations(dialect)
     }
     for test in host_ops.SHOWN.values():
         file, _, name = test.partition("::")
         assert name in defined_in(file), test
-
-
-def test_sparse_operations_say_why_they_cannot_be_linked() -> None:
-    with contexts.context():
-        module = contexts.parse(SPARSE)
-        lowering.lower_host(module)
-        called = set(re.findall(r"call @(mgpu\w*Dn\w*)", str(module)))
-    assert len(called) == 2
-    for name in called:
-        assert f"{name} {NO_SPARSE}" in undefined_hint([name])
 
 
 @pytest.mark.parametrize("op", ["linalg.pack"])

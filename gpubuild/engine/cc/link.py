@@ -30,9 +30,7 @@ _UNDEFINED = re.compile(r"undefined (?:reference to [`'](.+)'|symbol: (.+))")
 _DUPLICATE = re.compile(r"multiple definition of [`'](.+?)'|duplicate symbol: (.+)")
 _ENTRY_POINTS = ("main", "_main")
 _MAX_NAMED = 8
-_WRAPPERS = "mgpu"  # no other functions with this prefix are missing in the runtime library
 _OF_FLAGS = ("__asan_", "__ubsan_", "__tsan_", "__lsan_", "__msan_", "GOMP_", "__kmpc_", "omp_")
-NO_SPARSE = "belongs to upstream's cuSPARSE wrappers, which the runtime library does not have"
 # GNU ld · LLVM's linker and zig
 _NO_LIBRARY = re.compile(r"(?:cannot find|unable to find \w* ?(?:system )?library) '?(?:-l)?([\w.+-]+)")
 
@@ -73,11 +71,6 @@ def undefined_hint(symbols: list[str]) -> str:
             return (
                 "an option such as -fsanitize=… or -fopenmp under `host: flags:` needs a library: "
                 "write it under `link: flags:`, too"
-            )
-        if symbol.startswith(_WRAPPERS):
-            return (
-                f"{symbol} {NO_SPARSE}: operations on sparse matrices and their vectors cannot be linked. "
-                "Write kernels for them, or add a library that defines it under link: {libraries: […]}"
             )
         if symbol.startswith("_mlir_ciface_"):
             name = symbol.removeprefix("_mlir_ciface_")

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from gpubuild.engine.host import memory, tokens
+from gpubuild.engine.host import memory, sparse, tokens
 from gpubuild.engine.host.tokens import TOKEN_TYPE, is_token
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.query import first, matching
 
-_ASYNC_OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"})
+_ASYNC_OPS = sparse.OPS | {"gpu.alloc", "gpu.dealloc", "gpu.launch_func", "gpu.memcpy", "gpu.memset"}
 _REGION_PASSES = "builtin.module(async-to-async-runtime,async-runtime-ref-counting)"
-_SEGMENTS = "operandSegmentSizes"
+_SEGMENTS, _RESULT_SEGMENTS = "operandSegmentSizes", "resultSegmentSizes"
 
 
 def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
@@ -38,13 +38,16 @@ def lower_regions(module: ir.Module, source: SourceText | None = None) -> bool:
 def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     """Rewrite a host module in place. Raises ``StepError`` for tokens that upstream would lower wrongly."""
     memory.check(module, source)
+    sparse.check(module, source)
     memory.use_default_space(module)
     for function in list(module.body.operations):
         if function.operation.name == "func.func":
             ops = _async_ops(function.operation)
             # A task can be suspended before the end at which upstream would wait.
             is_task = _uses_async_dialect(function.operation)
-            if ops and not is_task and not any(_is_async(op) for op in ops):
+            # Upstream's pass adds a token and leaves the number of results in this attribute.
+            is_wrong = any(_is_async(op) or _RESULT_SEGMENTS in op.attributes for op in ops)
+            if ops and not is_task and not is_wrong:
                 contexts.run_passes(function, "func.func(gpu-async-region)", source=source)
     tokens.lower_choices(module)
     tokens.check(module, source)
@@ -55,6 +58,7 @@ def normalize(module: ir.Module, source: SourceText | None = None) -> None:
     tokens.lower_passing(module)
     tokens.fork(module)
     memory.call_runtime(module)
+    sparse.pass_addresses(module)
     tokens.release(module)
 
 
@@ -115,5 +119,8 @@ def _clone(op: ir.Operation, awaited: Sequence[ir.Value], *, with_token: bool) -
         # Dependencies are the first segment.
         sizes = [len(awaited), *list(attributes[_SEGMENTS])[1:]]
         attributes[_SEGMENTS] = ir.DenseI32ArrayAttr.get(sizes)
+    if _RESULT_SEGMENTS in attributes:
+        counts = [*list(attributes[_RESULT_SEGMENTS])[:-1], int(with_token)]
+        attributes[_RESULT_SEGMENTS] = ir.DenseI32ArrayAttr.get(counts)
     operands = [*awaited, *(o for o in op.operands if not is_token(o))]
     return ir.Operation.create(op.name, results=results, operands=operands, attributes=attributes)

@@ -151,9 +151,9 @@ def _call(op: ir.Operation) -> None:
     token = next(o for o in op.operands if is_token(o))
     to, other = (o for o in op.operands if not is_token(o))
     size = element_bytes(ir.MemRefType(to.type).element_type) or 0  # unknown sizes were refused
-    address, extents = _described(emit, to, size)
+    address, extents = described(emit, to, size)
     if op.name == "gpu.memcpy":
-        second, others = _described(emit, other, size)
+        second, others = described(emit, other, size)
         extents = [*extents, *others[len(others) // 2 :]]
     else:
         if 0 < scalar_bits(other.type) < 8:
@@ -171,7 +171,7 @@ def _call(op: ir.Operation) -> None:
     op.erase()
 
 
-def _described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
+def described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
     """Return the address of a memref's first element, and its sizes and strides."""
     kind = ir.MemRefType(memref.type)
     index = ir.IndexType.get()

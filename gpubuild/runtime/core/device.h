@@ -82,6 +82,11 @@ struct gb_device_calls {
 
     /* Fill GB_TENSOR_MAP_BYTES at `map` (host memory); NULL here: the device has no tensor maps. */
     void (*tensor_map_encode)(struct gb_device *, void *map, const struct gb_tensor_map *, const struct gb_where *);
+
+    /* Let calls of other libraries by this thread use the device until `leave`, which gets the result. NULL here: the
+     * device needs no such libraries. */
+    int (*enter)(struct gb_device *, const struct gb_where *);
+    void (*leave)(struct gb_device *, int before, const struct gb_where *);
 };
 
 /* Initialise the members that every vendor has with its functions, such as cuda_launch. */
@@ -118,5 +123,77 @@ static inline size_t gb_fill_unit(const void *element, size_t element_bytes) {
     }
     return 0;
 }
+
+/* ---- Sparse matrices (abi/sparse.c) ---- */
+
+/* Elements, by cudaDataType and hipDataType. */
+enum {
+    GB_R_32F = 0, GB_R_64F = 1, GB_R_16F = 2, GB_R_8I = 3, GB_C_32F = 4, GB_C_64F = 5, GB_R_32I = 10, GB_R_16BF = 14,
+};
+enum { GB_SPARSE_ROW_MAJOR = 2 };
+
+/* Parameters of products: alpha * op(a) * op(b) + beta * c. */
+#define GB_SPARSE_PRODUCT                                                                                              \
+    void *handle, int mode_a, int mode_b, const void *alpha, void *a, void *b, const void *beta, void *c, int type,    \
+        int algorithm
+#define GB_SPARSE_VECTOR_PRODUCT                                                                                       \
+    void *handle, int mode, const void *alpha, void *a, void *x, const void *beta, void *y, int type, int algorithm
+
+/* The functions of cuSPARSE and hipSPARSE that the ABI needs: X(name, parameters). Parameters and numbers are the same in
+ * both; names have different prefixes. */
+#define GB_SPARSE_FUNCTIONS(X)                                                                                         \
+    X(Create, (void **handle))                                                                                         \
+    X(SetStream, (void *handle, void *stream))                                                                         \
+    X(CreateDnVec, (void **, int64_t size, void *values, int type))                                                    \
+    X(DestroyDnVec, (void *))                                                                                          \
+    X(CreateDnMat, (void **, int64_t rows, int64_t cols, int64_t stride, void *values, int type, int order))           \
+    X(DestroyDnMat, (void *))                                                                                          \
+    X(CreateCoo, (void **, int64_t rows, int64_t cols, int64_t entries, void *row_indices, void *col_indices,          \
+                  void *values, int index_type, int base, int type))                                                   \
+    X(CreateCooAoS, (void **, int64_t rows, int64_t cols, int64_t entries, void *indices, void *values,                \
+                     int index_type, int base, int type))                                                              \
+    X(CreateCsr, (void **, int64_t rows, int64_t cols, int64_t entries, void *starts, void *indices, void *values,     \
+                  int start_type, int index_type, int base, int type))                                                 \
+    X(CreateCsc, (void **, int64_t rows, int64_t cols, int64_t entries, void *starts, void *indices, void *values,     \
+                  int start_type, int index_type, int base, int type))                                                 \
+    X(CreateBsr, (void **, int64_t rows, int64_t cols, int64_t blocks, int64_t block_rows, int64_t block_cols,         \
+                  void *starts, void *indices, void *values, int start_type, int index_type, int base, int type,       \
+                  int order))                                                                                          \
+    X(DestroySpMat, (void *))                                                                                          \
+    X(SpMatGetSize, (void *, int64_t *rows, int64_t *cols, int64_t *entries))                                          \
+    X(CsrSetPointers, (void *, void *starts, void *indices, void *values))                                             \
+    X(SpMV_bufferSize, (GB_SPARSE_VECTOR_PRODUCT, size_t *bytes))                                                      \
+    X(SpMV, (GB_SPARSE_VECTOR_PRODUCT, void *buffer))                                                                  \
+    X(SpMM_bufferSize, (GB_SPARSE_PRODUCT, size_t *bytes))                                                             \
+    X(SpMM, (GB_SPARSE_PRODUCT, void *buffer))                                                                         \
+    X(SDDMM_bufferSize, (GB_SPARSE_PRODUCT, size_t *bytes))                                                            \
+    X(SDDMM, (GB_SPARSE_PRODUCT, void *buffer))                                                                        \
+    X(SpGEMM_createDescr, (void **))                                                                                   \
+    X(SpGEMM_destroyDescr, (void *))                                                                                   \
+    X(SpGEMM_workEstimation, (GB_SPARSE_PRODUCT, void *product, size_t *bytes, void *buffer))                          \
+    X(SpGEMM_compute, (GB_SPARSE_PRODUCT, void *product, size_t *bytes, void *buffer))                                 \
+    X(SpGEMM_copy, (GB_SPARSE_PRODUCT, void *product))
+
+struct gb_sparse_calls {
+    const char *(*GetErrorName)(int);
+    const char *(*GetErrorString)(int);
+#define GB_SPARSE_MEMBER(name, parameters) int(*name) parameters;
+    GB_SPARSE_FUNCTIONS(GB_SPARSE_MEMBER)
+#undef GB_SPARSE_MEMBER
+    /* Of the CPU only: a matrix with at most two entries in every four columns, and zeroing the others. */
+    int (*create_2to4)(void **, int64_t rows, int64_t cols, void *values, int type);
+    int (*prune_2to4)(void *stream, void *matrix);
+};
+
+/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
+struct gb_sparse_vendor {
+    const struct gb_sparse_calls *calls;
+    const char *prefix;           /* of the library's functions: "cusparse" */
+    const char *const *libraries; /* names for gb_library_open */
+};
+
+#define GB_SPARSE_VENDOR(ID, name, numbered) extern const struct gb_sparse_vendor gb_##name##_sparse;
+GB_VENDORS(GB_SPARSE_VENDOR)
+#undef GB_SPARSE_VENDOR
 
 #endif

@@ -327,8 +327,20 @@ static void cuda_tensor_map_encode(struct gb_device *base, void *map, const stru
                                (int)t->out_of_bounds));
 }
 
+static int cuda_enter(struct gb_device *device, const struct gb_where *where) {
+    enter(device, where);
+    return 0;
+}
+
+static void cuda_leave(struct gb_device *device, int before, const struct gb_where *where) {
+    (void)device, (void)before;
+    leave(where);
+}
+
 static const struct gb_device_calls calls = {
     GB_COMMON_CALLS(cuda),
+    .enter = cuda_enter,
+    .leave = cuda_leave,
     .timer_create = cuda_timer_create,
     .timer_elapsed_ns = cuda_timer_elapsed_ns,
     .host_pointer = cuda_host_pointer,
@@ -405,4 +417,6 @@ static struct gb_device *cuda_open(int ordinal, char **why) {
     return &device->base;
 }
 
+static const char *const sparse_libraries[] = {"libcusparse.so.12", "libcusparse.so.11", "libcusparse.so", NULL};
+const struct gb_sparse_vendor gb_cuda_sparse = {.prefix = "cusparse", .libraries = sparse_libraries};
 const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};

@@ -31,7 +31,7 @@ static void check(gb_hip_result result, const char *call, const struct gb_where 
 }
 
 /* Make the device current; returns the previous one. */
-static int enter(const struct gb_device *device, const struct gb_where *where) {
+static int enter(struct gb_device *device, const struct gb_where *where) {
     int before = 0;
     check(hip.device_get(&before), "hipGetDevice", where);
     if (before != device->ordinal) {
@@ -40,7 +40,7 @@ static int enter(const struct gb_device *device, const struct gb_where *where) {
     return before;
 }
 
-static void leave(const struct gb_device *device, int before, const struct gb_where *where) {
+static void leave(struct gb_device *device, int before, const struct gb_where *where) {
     if (before != device->ordinal) {
         check(hip.device_set(before), "hipSetDevice", where);
     }
@@ -210,6 +210,8 @@ static void *hip_host_pointer(struct gb_device *device, void *address, const str
 
 static const struct gb_device_calls calls = {
     GB_COMMON_CALLS(hip),
+    .enter = enter,
+    .leave = leave,
     .timer_create = hip_timer_create,
     .timer_elapsed_ns = hip_timer_elapsed_ns,
     .host_pointer = hip_host_pointer,
@@ -285,4 +287,6 @@ static struct gb_device *hip_open(int ordinal, char **why) {
     return &device->base;
 }
 
+static const char *const sparse_libraries[] = {"libhipsparse.so", "libhipsparse.so.4", "libhipsparse.so.1", NULL};
+const struct gb_sparse_vendor gb_hip_sparse = {.prefix = "hipsparse", .libraries = sparse_libraries};
 const struct gb_vendor_calls gb_hip_vendor = {.open = hip_open, .recognize = gb_hip_recognize};

@@ -40,3 +40,4 @@ static bool recognize(struct gb_image *image) {
 }
 
 const struct gb_vendor_calls gb_made_up_vendor = {.open = open_device, .recognize = recognize};
+const struct gb_sparse_vendor gb_made_up_sparse = {.prefix = "madeupsparse"};

@@ -92,9 +92,14 @@ class Runtime:
         device: str = "",
         cuda: str | None = None,
         hip: str | None = None,
+        sparse: bool = False,
         **variables: str,
     ) -> Outcome:
-        """Run ``script`` after the prelude. ``cuda``/``hip``: devices of a fake driver; None: no driver."""
+        """Run ``script`` after the prelude. ``cuda``/``hip``: devices of a fake driver; None: no driver.
+
+        With ``sparse`` there is a fake of the vendor's library for sparse matrices, too.
+        """
+        drivers = self.cuda if cuda is not None else self.hip if hip is not None else None
         log = self.scratch / "calls"
         log.unlink(missing_ok=True)
         paths = []
@@ -103,7 +108,7 @@ class Runtime:
             paths[-1].write_bytes(image)
         environment = {
             "FAKE_LOG": str(log),
-            "LD_LIBRARY_PATH": str(self.cuda if cuda is not None else self.hip if hip is not None else ""),
+            "LD_LIBRARY_PATH": f"{drivers}:{drivers / 'sparse' if sparse else ''}" if drivers else "",
             "FAKE_DEVICES": cuda or hip or "",
             **sanitizer_environment(),
             **variables,
@@ -155,6 +160,13 @@ def build(folder: Path, scratch: Path) -> Runtime:
             ],
             check=True,
         )  # fmt: skip
+    for prefix, soname, folder in (
+        ("cusparse", "libcusparse.so.12", fakes["cuda"] / "sparse"),
+        ("hipsparse", "libhipsparse.so", fakes["hip"] / "sparse"),
+    ):
+        folder.mkdir()
+        options = ["-std=gnu11", "-O1", "-fPIC", "-shared", f"-DPREFIX={prefix}"]
+        subprocess.run(["cc", *options, "-o", folder / soname, FAKES / "sparse.c"], check=True)
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 

@@ -96,6 +96,11 @@ def test_a_program_s_own_functions_win(program: Path, runtime: Runtime) -> None:
     assert done.returncode == 5
 
 
+def test_programs_contain_no_sparse_matrices_unless_they_use_them(program: Path, runtime: Runtime) -> None:
+    assert b"mgpuSpMV" in runtime.archive.read_bytes()
+    assert b"mgpuSpMV" not in program.read_bytes()
+
+
 def test_a_module_that_is_never_used_needs_no_device(program: Path, runtime: Runtime) -> None:
     """Its only image is for sm_90, and there is no such thing here."""
     assert run(program, runtime, GPUBUILD_DEVICE="cuda").returncode == 5

@@ -136,7 +136,6 @@ def test_long_lists_are_cut() -> None:
         ("main", "int main(void)"),
         ("_mlir_ciface_frame", "llvm.emit_c_interface"),
         ("area", "sources:"),
-        ("mgpuCreateCoo", "cuSPARSE"),
     ],
 )
 def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
