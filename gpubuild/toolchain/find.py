@@ -17,7 +17,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import kinds as registered
-from gpubuild.toolchain import clang_linker_wrapper, host_math
+from gpubuild.toolchain import clang_linker_wrapper, host_math, runtime_library
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
@@ -149,6 +149,9 @@ NEEDS = {
 _PACKAGE = Path(__file__).parents[1]
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
+# zig compiles for the CPU of this machine by default, which no key covers. Without the second flag its
+# first link also builds the library of a sanitizer, which takes 12 s of CPU time.
+_ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined")
 
 
 NAMES = tuple(NEEDS)
@@ -238,6 +241,17 @@ class Toolchain:
     def find_optional(self, name: str) -> Tool | None:
         """Return the tool like :meth:`find`; require a libdevice that the environment names."""
         return self.require(name) if self._settings.libdevice and name == "libdevice" else self.find(name)
+
+    def runtime_files(self) -> dict[str, Path]:
+        """Return the built ``archive`` of the runtime library, else its sources.
+
+        A compiler that the user names compiles the runtime, too: it may be for another C library.
+        """
+        if self._settings.cc is None:
+            archive = runtime_library.prebuilt(os.uname().machine, self._memo)
+            if archive.is_file():
+                return {"archive": archive}
+        return runtime_library.sources()
 
     def evidence(self) -> tuple[set[str], set[str]]:
         """Return the paths that the answers so far depend on: used ones, and those looked for.
@@ -373,10 +387,10 @@ class Toolchain:
         return None
 
     def _compiler(self, name: str, override: Path | None, variable: str) -> Tool | None:
-        command = {"cc": "cc", "cxx": "c++"}[name]
+        zig_command = ({"cc": "cc", "cxx": "c++"}[name], *_ZIG_FLAGS)
         if override is not None:
             if override.name == "zig":
-                return self._overriding_program(name, override, variable, (command,))
+                return self._overriding_program(name, override, variable, zig_command)
             try:
                 compiler = examine(name, override, self._memo)
             except UnusableCompilerError as error:
@@ -388,7 +402,7 @@ class Toolchain:
             if refused:
                 self._problems[name] = f"not taken: {refused}"
             if found is None:
-                return self._zig(name, command)
+                return self._zig(name, *zig_command)
             compiler, source = found, "system"
         fingerprint = compiler.fingerprint
         if "clang" in compiler.version:  # folds constants like LLVM; gcc has its own arithmetic
@@ -401,17 +415,17 @@ class Toolchain:
             source=source,
         )
 
-    def _zig(self, name: str, subcommand: str) -> Tool | None:
+    def _zig(self, name: str, *arguments: str) -> Tool | None:
         earlier = self._problems.get(name)
         found = self._distribution(name, "ziglang", "ziglang")
         if found is not None:
             path = found.root / "ziglang" / "zig"
             if path.is_file() and os.access(path, os.X_OK):
                 # The distribution's digest covers zig's libc headers and sources, which it compiles.
-                identity = (self._memo.digest(path), found.fingerprint, subcommand)
+                identity = (self._memo.digest(path), found.fingerprint, arguments)
                 return Tool(
                     name=name,
-                    command=(str(path), subcommand),
+                    command=(str(path), *arguments),
                     version=found.version,
                     fingerprint=digest_bytes(encode(identity)),
                     source="PyPI package ziglang",
