@@ -149,9 +149,6 @@ NEEDS = {
 _PACKAGE = Path(__file__).parents[1]
 _NVCC_FOLDER = "nvidia/cuda_nvcc"
 _VERSION_TIMEOUT_SECONDS = 60.0
-# zig compiles for the CPU of this machine by default, which no key covers. Without the second flag its
-# first link also builds the library of a sanitizer, which takes 12 s of CPU time.
-_ZIG_FLAGS = ("-mcpu=baseline", "-fno-sanitize=undefined")
 
 
 NAMES = tuple(NEEDS)
@@ -387,10 +384,10 @@ class Toolchain:
         return None
 
     def _compiler(self, name: str, override: Path | None, variable: str) -> Tool | None:
-        zig_command = ({"cc": "cc", "cxx": "c++"}[name], *_ZIG_FLAGS)
+        command = {"cc": "cc", "cxx": "c++"}[name]
         if override is not None:
             if override.name == "zig":
-                return self._overriding_program(name, override, variable, zig_command)
+                return self._overriding_program(name, override, variable, (command,))
             try:
                 compiler = examine(name, override, self._memo)
             except UnusableCompilerError as error:
@@ -402,7 +399,7 @@ class Toolchain:
             if refused:
                 self._problems[name] = f"not taken: {refused}"
             if found is None:
-                return self._zig(name, *zig_command)
+                return self._zig(name, command)
             compiler, source = found, "system"
         fingerprint = compiler.fingerprint
         if "clang" in compiler.version:  # folds constants like LLVM; gcc has its own arithmetic
@@ -415,17 +412,17 @@ class Toolchain:
             source=source,
         )
 
-    def _zig(self, name: str, *arguments: str) -> Tool | None:
+    def _zig(self, name: str, subcommand: str) -> Tool | None:
         earlier = self._problems.get(name)
         found = self._distribution(name, "ziglang", "ziglang")
         if found is not None:
             path = found.root / "ziglang" / "zig"
             if path.is_file() and os.access(path, os.X_OK):
                 # The distribution's digest covers zig's libc headers and sources, which it compiles.
-                identity = (self._memo.digest(path), found.fingerprint, arguments)
+                identity = (self._memo.digest(path), found.fingerprint, subcommand)
                 return Tool(
                     name=name,
-                    command=(str(path), *arguments),
+                    command=(str(path), subcommand),
                     version=found.version,
                     fingerprint=digest_bytes(encode(identity)),
                     source="PyPI package ziglang",

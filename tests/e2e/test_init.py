@@ -67,6 +67,16 @@ def test_the_jobs_of_a_new_project_pass(
     assert summary.exists() == (service is github)
 
 
+@pytest.mark.parametrize("main", ["--mlir-main", "--c-main"])
+def test_no_compiler_is_needed(main: str, tmp_path: Path) -> None:
+    assert gpubuild("init", "project", main, cwd=tmp_path).code == 0
+    variables = {"PATH": str(tmp_path), "GPUBUILD_DEVICE": "cpu"}
+    tools = gpubuild("doctor", "--json", cwd=tmp_path, env=variables).document["tools"]
+    assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
+    ran = gpubuild("run", "-q", cwd=tmp_path / "project", env=variables)
+    assert (ran.code, ran.out) == (0, EXPECTED), ran.err
+
+
 def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("SCons")
     assert gpubuild("init", "project", "--scons", cwd=tmp_path).code == 0

@@ -154,7 +154,7 @@ def test_a_shim_script_is_refused_with_the_reason(tmp_path: Path, memo_path: Pat
     executable(tmp_path / "cc", '#!/bin/sh\nexec /usr/bin/cc "$@"\n')
     toolchain = Toolchain(replace(BARE, search_path=(tmp_path,)), memo_path)
     tool = toolchain.require("cc")
-    assert tool.command[1] == "cc"
+    assert tool.command[1:] == ("cc",)
     assert tool.path.name == "zig"
     (row,) = (r for r in toolchain.describe_all() if r.name == "cc")
     assert "is a script, not a compiler" in row.problem
@@ -356,16 +356,6 @@ def test_our_own_code_is_read_again_only_where_it_changed(
 
 
 # --- zig ---
-
-
-def test_zig_compiles_for_every_machine_of_its_kind(tmp_path: Path, memo_path: Path) -> None:
-    """Else a result from a shared cache could need instructions that another machine lacks."""
-    command = (*Toolchain(BARE, memo_path).require("cc").command, "-E", "-dM", "-x", "c", "-")
-    machine, this_one = (run_tool((*command, *flags), cwd=tmp_path) for flags in ((), ("-march=native",)))
-    assert (machine.returncode, this_one.returncode) == (0, 0), this_one.output
-    assert b"__AVX__" not in machine.stdout
-    if machine.stdout == this_one.stdout:
-        pytest.skip("this machine is as simple as the first of its kind")
 
 
 def test_zig_gets_a_cache_in_the_closed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
