@@ -31,7 +31,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
-from gpubuild.settings import Settings, closed_environment, python_command
+from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -360,6 +360,8 @@ def _zig_cache(user_cache: Path) -> Path:
     """
     fallback = Path("/tmp") / f"gpubuild-{os.getuid()}"  # noqa: S108 - ownership is checked
     for base in (user_cache, fallback):
+        if base == NO_USER_CACHE:
+            continue
         folder = base / "zig"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
