@@ -33,7 +33,6 @@ class RuntimeHook(BuildHookInterface):
         build_data["force_include"][str(archive)] = (
             f"gpubuild/runtime/prebuilt/{archive.relative_to(self._scratch.name)}"
         )
-        build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-manylinux_{runtime_library.GLIBC.replace('.', '_')}_{machine}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
