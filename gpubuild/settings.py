@@ -64,10 +64,8 @@ class Settings:
 
         search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
         # Relative paths are to be ignored, according to the XDG Base Directory Specification.
-        cache_homes = (
-            env.get("XDG_CACHE_HOME", ""),
-            f"{env.get('HOME', '')}/.cache" if env.get("HOME") else "",
-        )
+        home = env.get("HOME", "")
+        cache_homes = (env.get("XDG_CACHE_HOME", ""), home and f"{home}/.cache")
         cache_home = next((folder for folder in cache_homes if folder.startswith("/")), "")
         jobs = env.get("GPUBUILD_JOBS", "")
         return Settings(

@@ -344,7 +344,7 @@ def collect_later(directory: Path, size_bytes: int) -> None:
 def zig_environment(command: Sequence[str]) -> dict[str, str]:
     """Return variables to add when ``command`` starts zig, which has no HOME in a closed environment.
 
-    zig's cache has its own build of crt files and compiler-rt, 17-30 s of work, so it is the user's
+    zig's cache has its own build of crt files and compiler-rt, seconds of work, so it is the user's
     and outlives a build. Empty for any other tool.
     """
     if Path(command[0]).name != "zig":

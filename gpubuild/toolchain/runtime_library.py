@@ -69,9 +69,8 @@ def compile_archive(
 
 def prebuilt(machine: str, memo: Memo, folder: Path | None = None) -> Path:
     """Return the path that the archive of these sources for ``machine`` has, if there is one."""
-    return (
-        (folder or FOLDER / "prebuilt") / machine / f"{own_code(_PACKAGE, memo, RUNTIME).fingerprint[:16]}.a"
-    )
+    digest = own_code(_PACKAGE, memo, RUNTIME).fingerprint
+    return (folder or FOLDER / "prebuilt") / machine / f"{digest[:16]}.a"
 
 
 def build(machine: str, folder: Path | None = None) -> Path:
