@@ -94,8 +94,8 @@ def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
 def part_files(package: Path, part: str = "") -> list[tuple[Path, list[str]]]:
     """Return the files of a part, sorted, each list with the folder that its names are relative to."""
     if part == RUNTIME:
-        files = _sources(package, RUNTIME, RUNTIME_SUFFIXES)
-        return [(package, sorted({*files, "toolchain/runtime_library.py"}))]
+        found = _sources(package, RUNTIME, RUNTIME_SUFFIXES)
+        return [(package, sorted({*found, "toolchain/runtime_library.py"}))]
     if part == FACTS:
         return [(root, files[:1]) for root, files in (_vendor_files(package, v) for v in vendors())]
     if part:
