@@ -43,7 +43,7 @@ class Settings:
     netrc: Path | None = None  # NETRC, else ~/.netrc
     netrc_is_named: bool = False  # by NETRC: a missing file is then worth a warning
     search_path: tuple[Path, ...] = ()  # PATH, for the system C compiler only
-    user_cache: Path = NO_USER_CACHE  # XDG_CACHE_HOME/gpubuild: tool scratch such as zig's cache
+    user_cache: Path = NO_USER_CACHE  # XDG_CACHE_HOME/gpubuild: results, digests of tools, zig's cache
     color: bool | None = None  # NO_COLOR / FORCE_COLOR; None: as the terminal says
     debug: bool = False  # GPUBUILD_DEBUG: tracebacks of internal errors
 
@@ -63,7 +63,10 @@ class Settings:
             return (None if "/" in value else find_in_path(value, search_path)) or path(name)
 
         search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
-        cache_home = env.get("XDG_CACHE_HOME") or str(Path(env.get("HOME") or "/tmp") / ".cache")  # noqa: S108
+        # Relative paths are to be ignored, according to the XDG Base Directory Specification.
+        home = env.get("HOME", "")
+        cache_homes = (env.get("XDG_CACHE_HOME", ""), home and f"{home}/.cache")
+        cache_home = next((folder for folder in cache_homes if folder.startswith("/")), "")
         jobs = env.get("GPUBUILD_JOBS", "")
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
@@ -86,7 +89,7 @@ class Settings:
             netrc=path("NETRC") or (Path(env["HOME"]) / ".netrc" if env.get("HOME") else None),
             netrc_is_named=bool(env.get("NETRC")),
             search_path=search_path,
-            user_cache=Path(cache_home) / "gpubuild",
+            user_cache=Path(cache_home) / "gpubuild" if cache_home else NO_USER_CACHE,
             color=environment.color(env),
             debug=env.get("GPUBUILD_DEBUG", "0") not in ("", "0"),
         )

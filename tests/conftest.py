@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import once
 import order
 import pytest
+
+from gpubuild.settings import Settings
 
 PROPERTY = "counted"
 Counted = Callable[..., None]
@@ -24,6 +28,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GPUBUILD_CPU_CACHE_BYTES", "8192")
     if not is_worker(config):
         once.start()
+        os.environ["XDG_CACHE_HOME"] = str(once.once("user's caches", _without_a_shared_cache))
+
+
+def _without_a_shared_cache(folder: Path) -> None:
+    """Make a cache home with zig's cache of this user, in which no cache of projects can be made.
+
+    So each project has a cache of its own, and no test finds results of another.
+    """
+    zig = Settings.from_environ().user_cache / "zig"
+    with suppress(OSError):
+        zig.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "gpubuild").mkdir()
+    (folder / "gpubuild" / "zig").symlink_to(zig)
+    (folder / "gpubuild" / "results").touch()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -31,15 +31,6 @@ from gpubuild.plan.sources import ScannedSource, parse_index
 from gpubuild.targets.target import cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
-RUNTIME_DIR = Path(__file__).parents[1] / "runtime"
-_RUNTIME_SUFFIXES = (".c", ".h", ".S")
-
-
-def runtime_sources() -> dict[str, Path]:
-    """Return the runtime's sources and headers by their names relative to the runtime's folder."""
-    found = sorted(path for path in RUNTIME_DIR.rglob("*") if path.suffix in _RUNTIME_SUFFIXES)
-    return {path.relative_to(RUNTIME_DIR).as_posix(): path for path in found}
-
 
 class Builder:
     """Builds programs of one project in one build folder."""
@@ -80,7 +71,7 @@ class Builder:
             project=project,
             layout=layout,
             triple=cpu_triple(os.uname().machine),
-            runtime_sources=runtime_sources(),
+            runtime_files=toolchain.runtime_files(),
             only_targets=frozenset(options.targets),
             link=options.link,
         )

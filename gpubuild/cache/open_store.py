@@ -8,14 +8,31 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.local.folder import trust_everyone, why_untrusted
+from gpubuild.cache.local.folder import trust_everyone, why_not_personal, why_untrusted
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
-from gpubuild.settings import Settings
+from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.support.frozen import replace
 
 _OFF = "off"
+_USER_LIMIT_BYTES = 5 << 30
+
+
+def user_cache(settings: Settings) -> tuple[Path, str]:
+    """Return the folder of the cache that this user's projects share, and why it cannot be used."""
+    if settings.user_cache == NO_USER_CACHE:
+        return NO_USER_CACHE, "neither XDG_CACHE_HOME nor HOME is the path of a folder"
+    folder = settings.user_cache / "results"
+    return folder, why_not_personal(folder)
+
+
+def locate(config: CacheConfig, settings: Settings, project: Path) -> tuple[Path, int]:
+    """Return the folder of the cache and its limit in bytes. ``project`` is a folder."""
+    if config.directory is not None:
+        return config.directory, config.max_size_bytes
+    folder, problem = user_cache(settings)
+    return (project / "cache", 0) if problem else (folder, _USER_LIMIT_BYTES)
 
 
 def open_store(
@@ -34,9 +51,10 @@ def open_store(
     mode = settings.cache_mode or RemoteMode.READ_WRITE
     if config is None or mode == _OFF:
         return NullStore()
+    directory, max_size_bytes = locate(config, settings, project or Path())
     local = DiskStore(
-        config.directory,
-        max_size_bytes=config.max_size_bytes,
+        directory,
+        max_size_bytes=max_size_bytes,
         read_only=mode == RemoteMode.READ_ONLY,
         write_only=mode == RemoteMode.WRITE_ONLY,
         audit=trust_everyone if settings.cache_shared else partial(why_untrusted, project=project),

@@ -7,12 +7,13 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpubuild.cache.open_store import locate, user_cache
 from gpubuild.cli.console import Console
 from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import build_folder, load
@@ -84,6 +85,13 @@ def clear(options: argparse.Namespace) -> int:
     """Run ``cache clear``: delete everything stored; the folder itself stays."""
     console: Console = options.console
     store, config = _open(options, only_deletes=True)
+    named = options.cache_dir or options.settings.cache_dir
+    if not named and config.directory == user_cache(options.settings)[0]:
+        raise UsageError(
+            f"{config.directory} has the results of all your projects",
+            hint=f"`gpubuild cache clear --cache-dir {config.directory}` deletes them all; "
+            "`gpubuild cache gc --max-age 14d` those not used for two weeks",
+        )
     freed = store.clear()
     _close(console, store)
     if options.json:
@@ -228,7 +236,9 @@ def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[D
     config, root = CacheConfig(directory=given) if given else None, None
     if config is None:
         project = load(options)
-        config, root = replace(project.cache, remote=None), project.root
+        directory, max_size = locate(project.cache, options.settings, project.root)
+        config, root = CacheConfig(directory=directory, max_size_bytes=max_size), project.root
+    assert config.directory is not None  # noqa: S101
     audit = trust_everyone if shared else partial(why_untrusted, project=root)
     return DiskStore(config.directory, audit=audit), config
 

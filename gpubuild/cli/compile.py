@@ -148,9 +148,7 @@ def compile_kernels(
     that fails and ``UsageError`` for an unknown module.
     """
     layout = Layout(root=project.root, build_dir=folder)
-    planner = Planner(
-        project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_sources={}
-    )
+    planner = Planner(project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_files={})
     (program,) = project.programs.values()
     outline = next(iter(planner.scan_plan((program,)).steps.values()))
     _run(builder, outline)

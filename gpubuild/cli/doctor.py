@@ -13,7 +13,8 @@ from gpubuild import __version__
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
 from gpubuild.errors import EXIT_USAGE
-from gpubuild.model.project import Project
+from gpubuild.model.project import CacheConfig, Project
+from gpubuild.settings import Settings
 from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
@@ -74,6 +75,16 @@ def _row(target: Target, tools: Mapping[str, ToolRow]) -> TargetRow:
     )
 
 
+def _cache(settings: Settings, project: Project | None) -> tuple[Path, str]:
+    """Return the folder of the cache, and why it is not that of all of the user's projects."""
+    from gpubuild.cache.open_store import locate, user_cache
+
+    named = settings.cache_dir or (project.cache.directory if project else None)
+    root = project.root if project else Path.cwd()
+    config = CacheConfig(directory=named)
+    return locate(config, settings, root)[0], "" if named else user_cache(settings)[1]
+
+
 def execute(options: argparse.Namespace) -> int:
     """Run the command; the exit code is 0 if all required tools were found."""
     from gpubuild.toolchain.find import Toolchain
@@ -84,6 +95,7 @@ def execute(options: argparse.Namespace) -> int:
     tools = {row.name: row for row in rows}
     targets = [_row(target, tools) for target in project.targets.values()] if project else []
     healthy = all(row.found for row in rows if row.required)
+    cache, problem = _cache(options.settings, project)
     if options.json:
         document = {
             "schema": 1,
@@ -93,6 +105,7 @@ def execute(options: argparse.Namespace) -> int:
             "ok": healthy,
             "tools": [{**asdict(row), "found": row.found} for row in rows],
             "targets": [{**asdict(row), "found": row.found} for row in targets],
+            "cache": {"directory": str(cache), "problem": problem},
         }
         console.print(dump(document))
         return 0 if healthy else EXIT_USAGE
@@ -112,6 +125,7 @@ def execute(options: argparse.Namespace) -> int:
                 console.print(indent + text)
         if not row.found:
             console.print(f"{indent}needed by: {row.needed_by}")
+    console.print(f"cache {cache}" + f": {problem}" * bool(problem))
     if project and targets:
         console.print(f"targets of {shown_path(project.file)}")
     for target in targets:

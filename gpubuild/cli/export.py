@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
-from gpubuild.build.builder import runtime_sources
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
@@ -18,6 +17,7 @@ from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.support.text import shown_path
+from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options
 from gpubuild.toolchain.clang_linker_wrapper import NAMES as WRAPPER_NAMES
 
@@ -90,7 +90,7 @@ def _replace_files(fresh: Path, folder: Path) -> None:
 
 
 def _fill(name: str, step: Step, folder: Path) -> None:
-    for relative, path in runtime_sources().items():
+    for relative, path in runtime_library.sources().items():
         copy = folder / _RUNTIME / relative
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, copy)  # keeps its time, which make compares

@@ -35,7 +35,7 @@ OPTIONS = {
     ),
     "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
     "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
-    "cache_dir": (("--cache-dir",), PATH, "DIR", "the cache folder (default: that of the project file)"),
+    "cache_dir": (("--cache-dir",), PATH, "DIR", "the cache folder (default: the project's or yours)"),
     "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
     "keep_going": (("-k", "--keep-going"), FLAG, "", "after a failure, continue with independent steps"),
     "dump_ir": (("--dump-ir",), PATH, "DIR", "write the IR after every stage; cached steps run again"),

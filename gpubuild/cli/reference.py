@@ -28,7 +28,7 @@ OF_GPUBUILD = {
     "GPUBUILD_REMOTE_TOKEN": "a bearer token for the shared cache",
     "GPUBUILD_REMOTE_USER, GPUBUILD_REMOTE_PASSWORD": "basic authentication for the shared cache",
     "NETRC": "the file with credentials, where none are set above (default: ~/.netrc)",
-    "XDG_CACHE_HOME": "its folder gpubuild holds temporary files of tools (default: ~/.cache)",
+    "XDG_CACHE_HOME": "its folder gpubuild has the cache of projects and files of tools (default: ~/.cache)",
     "PATH": "where the system's C compiler and clang-linker-wrapper are searched, and no other tool",
     "NO_COLOR, FORCE_COLOR": "never, or always, use colour",
     "GPUBUILD_DEBUG": "1 shows where an internal error happened",

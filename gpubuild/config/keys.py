@@ -182,8 +182,8 @@ _CACHE = Record(
     keys={
         "dir": Key(
             spec=_PATH,
-            default="cache",
-            help="Folder of the persistent cache, relative to this file, or below ~/.",
+            help="Folder of the persistent cache, relative to this file, or below ~/. Default: the cache of "
+            "all your projects, gpubuild/results in $XDG_CACHE_HOME or ~/.cache; with max_size, cache.",
             aka=("directory", "path"),
         ),
         "max_size": Key(

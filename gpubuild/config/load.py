@@ -129,16 +129,17 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
 
 
 def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
-    directory: Path | None = root / "cache"
-    remote = None
+    directory = remote = None
     if node and (member := node.members.get("dir")):
         directory = _in_home(member.node, problems) or resolve(root, member.node, problems)
     if node and (member := node.members.get("remote")) and (url := scalar(member.node, "url")):
         mode = scalar(member.node, "mode") or RemoteMode.READ_WRITE
         remote = RemoteCache(url=str(url).rstrip("/"), mode=RemoteMode(str(mode)))
     size = scalar(node, "max_size")
+    if size is not None and directory is None:
+        directory = root / "cache"  # the limit of one project must not shrink the cache of all
     return CacheConfig(
-        directory=directory or root,
+        directory=directory,
         max_size_bytes=size_of(size) if isinstance(size, str) else int(size or 0),
         remote=remote,
     )

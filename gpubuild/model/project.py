@@ -126,9 +126,12 @@ class RemoteCache:
 
 @frozen
 class CacheConfig:
-    """Where results are kept. ``max_size_bytes`` 0 means no limit."""
+    """Where results are kept: without a ``directory`` in the user's cache.
 
-    directory: Path
+    ``max_size_bytes`` 0 means no limit of the project's own.
+    """
+
+    directory: Path | None = None
     max_size_bytes: int = 0
     remote: RemoteCache | None = None
 

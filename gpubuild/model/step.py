@@ -137,7 +137,10 @@ class LlvmParams:
 
 @frozen
 class RuntimeParams:
-    """Compile ``libgpubuild_rt``: inputs are its C files and headers by name, output ``archive``."""
+    """Compile ``libgpubuild_rt``: inputs are its C files and headers by name, output ``archive``.
+
+    An input ``archive`` has been compiled already.
+    """
 
     opt_level: int = 2
 

@@ -53,7 +53,7 @@ class Planner:
     project: Project
     layout: Layout
     triple: str
-    runtime_sources: Mapping[str, Path]  # by their names relative to the runtime's folder
+    runtime_files: Mapping[str, Path]  # sources by names relative to their folder, or the built ``archive``
     only_targets: frozenset[str] = frozenset()
     link: bool = True
 
@@ -122,9 +122,9 @@ class Planner:
             id="runtime",
             kind=StepKind.RUNTIME,
             params=RuntimeParams(),
-            inputs=tuple(Input(name=n, path=p) for n, p in sorted(self.runtime_sources.items())),
+            inputs=tuple(Input(name=n, path=p) for n, p in sorted(self.runtime_files.items())),
             outputs=(Output(name="archive", path=self.layout.runtime_archive),),
-            tools=(OURS, "cc", "ar"),
+            tools=(OURS,) if "archive" in self.runtime_files else (OURS, "cc", "ar"),
         )
 
     def _program(

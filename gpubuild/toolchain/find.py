@@ -17,7 +17,7 @@ from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings, find_in_path
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.targets.registry import kinds as registered
-from gpubuild.toolchain import clang_linker_wrapper, host_math
+from gpubuild.toolchain import clang_linker_wrapper, host_math, runtime_library
 from gpubuild.toolchain.compiler import NAMES as COMPILER_NAMES
 from gpubuild.toolchain.compiler import UnusableCompilerError, examine, find_system_compiler, require_program
 from gpubuild.toolchain.distribution import Distribution, find_distribution, hidden_by
@@ -244,6 +244,17 @@ class Toolchain:
     def find_optional(self, name: str) -> Tool | None:
         """Return the tool like :meth:`find`; require a libdevice that the environment names."""
         return self.require(name) if self._settings.libdevice and name == "libdevice" else self.find(name)
+
+    def runtime_files(self) -> dict[str, Path]:
+        """Return the built ``archive`` of the runtime library, else its sources.
+
+        A compiler that the user names compiles the runtime, too: it may be for another C library.
+        """
+        if self._settings.cc is None:
+            archive = runtime_library.prebuilt(os.uname().machine, self._memo)
+            if archive.is_file():
+                return {"archive": archive}
+        return runtime_library.sources()
 
     def evidence(self) -> tuple[set[str], set[str]]:
         """Return the paths that the answers so far depend on: used ones, and those looked for.

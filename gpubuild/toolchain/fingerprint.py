@@ -48,6 +48,7 @@ SHAPING = (
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",
     "toolchain/run.py",
+    "toolchain/runtime_library.py",
 )
 
 
@@ -57,6 +58,8 @@ SHARED = (
     "engine/backends/cpu/image_layout.py",
 )
 FACTS = "targets"  # the part of our code that is the facts of all vendors
+RUNTIME = "runtime"  # the part that decides the bytes of a prebuilt runtime library
+RUNTIME_SUFFIXES = (".c", ".h", ".S")
 
 
 def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
@@ -89,6 +92,9 @@ def own_code(package: Path, memo: Memo, part: str = "") -> Tool:
 
 def part_files(package: Path, part: str = "") -> list[tuple[Path, list[str]]]:
     """Return the files of a part, sorted, each list with the folder that its names are relative to."""
+    if part == RUNTIME:
+        found = _sources(package, RUNTIME, RUNTIME_SUFFIXES)
+        return [(package, sorted({*found, "toolchain/runtime_library.py"}))]
     if part == FACTS:
         return [(root, files[:1]) for root, files in (_vendor_files(package, v) for v in vendors())]
     if part:
@@ -124,10 +130,10 @@ def package_files(package: Path) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in (*folders, *files))
 
 
-def _sources(package: Path, part: str) -> Iterator[str]:
+def _sources(package: Path, part: str, suffixes: tuple[str, ...] = (".py", ".ll")) -> Iterator[str]:
     """Yield the code files below a folder of the package, relative to the package."""
     for entry in os.scandir(package / part):
         if entry.is_dir():
-            yield from _sources(package, f"{part}/{entry.name}")
-        elif entry.name.endswith((".py", ".ll")):
+            yield from _sources(package, f"{part}/{entry.name}", suffixes)
+        elif entry.name.endswith(suffixes):
             yield f"{part}/{entry.name}"

@@ -27,7 +27,7 @@ class Memo:
 
     ``shared`` is a second file, for all projects of a user: a new checkout starts with its entries.
     Processes that write it at once may lose each other's entries, which costs time. A file that
-    another user could have written is ignored: without HOME it is in /tmp.
+    another user could have written is ignored.
     """
 
     def __init__(self, path: Path | None, shared: Path | None = None) -> None:

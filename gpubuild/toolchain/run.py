@@ -31,7 +31,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
-from gpubuild.settings import Settings, closed_environment, python_command
+from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -344,7 +344,7 @@ def collect_later(directory: Path, size_bytes: int) -> None:
 def zig_environment(command: Sequence[str]) -> dict[str, str]:
     """Return variables to add when ``command`` starts zig, which has no HOME in a closed environment.
 
-    zig's cache has its own build of crt files and compiler-rt, 17-30 s of work, so it is the user's
+    zig's cache has its own build of crt files and compiler-rt, seconds of work, so it is the user's
     and outlives a build. Empty for any other tool.
     """
     if Path(command[0]).name != "zig":
@@ -360,6 +360,8 @@ def _zig_cache(user_cache: Path) -> Path:
     """
     fallback = Path("/tmp") / f"gpubuild-{os.getuid()}"  # noqa: S108 - ownership is checked
     for base in (user_cache, fallback):
+        if base == NO_USER_CACHE:
+            continue
         folder = base / "zig"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

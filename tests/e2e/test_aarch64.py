@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from e2e.command import ROOT, gpubuild
 
+from gpubuild.toolchain import runtime_library
+
 TRIPLE = "aarch64-unknown-linux-gnu"
 EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64-static", "qemu-aarch64"))), None)
 COMPILER = shutil.which("aarch64-linux-gnu-gcc")
@@ -125,9 +127,11 @@ def emulate(program: Path, *arguments: str, cpu: str = "cortex-a57", **variables
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def runtime(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["compiled here", "of wheels"])
+def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runtime")
+    if request.param == "of wheels":
+        return runtime_library.build("aarch64", folder)
     cross_compile(folder, "-c", *sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")]))
     subprocess.run(["ar", "rcs", "libgpubuild_rt.a", *sorted(folder.glob("*.o"))], check=True, cwd=folder)
     return folder / "libgpubuild_rt.a"

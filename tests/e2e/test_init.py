@@ -67,6 +67,41 @@ def test_the_jobs_of_a_new_project_pass(
     assert summary.exists() == (service is github)
 
 
+@pytest.mark.parametrize("main", ["--mlir-main", "--c-main"])
+def test_no_compiler_is_needed(main: str, tmp_path: Path) -> None:
+    assert gpubuild("init", "project", main, cwd=tmp_path).code == 0
+    variables = {"PATH": str(tmp_path), "GPUBUILD_DEVICE": "cpu"}
+    tools = gpubuild("doctor", "--json", cwd=tmp_path, env=variables).document["tools"]
+    assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
+    ran = gpubuild("run", "-q", cwd=tmp_path / "project", env=variables)
+    assert (ran.code, ran.out) == (0, EXPECTED), ran.err
+
+
+def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> None:
+    variables = {"XDG_CACHE_HOME": str(tmp_path / "mine")}
+    for name, status in (("one", "ran"), ("two", "hit-local")):
+        assert gpubuild("init", name, cwd=tmp_path).code == 0
+        built = gpubuild("build", "--json", cwd=tmp_path / name, env=variables)
+        assert set(built.statuses().values()) == {status}, built.out
+        assert not (tmp_path / name / "cache").exists()
+    shared = tmp_path / "mine/gpubuild/results"
+    assert gpubuild("doctor", "--json", cwd=tmp_path / "two", env=variables).document["cache"] == {
+        "directory": str(shared), "problem": "",
+    }  # fmt: skip
+    assert gpubuild("clean", cwd=tmp_path / "one", env=variables).code == 0
+    refused = gpubuild("cache", "clear", cwd=tmp_path / "one", env=variables)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{shared} has the results of all your projects" in refused.err
+    again = gpubuild("build", "--json", cwd=tmp_path / "one", env=variables)
+    assert set(again.statuses().values()) == {"hit-local"}
+    cleared = gpubuild("cache", "clear", "--json", "--cache-dir", shared, cwd=tmp_path, env=variables)
+    assert cleared.document["freed_bytes"] > 10_000
+    (tmp_path / "mine/gpubuild").rename(tmp_path / "old")
+    (tmp_path / "mine/gpubuild").touch()
+    doctor = gpubuild("doctor", cwd=tmp_path / "two", env=variables).out
+    assert f"cache {tmp_path / 'two/cache'}: {tmp_path / 'mine/gpubuild'} is not a folder" in doctor
+
+
 def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("SCons")
     assert gpubuild("init", "project", "--scons", cwd=tmp_path).code == 0

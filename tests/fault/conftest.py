@@ -24,7 +24,7 @@ def small_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     for name in ("mgpu.c", "image.h"):
         (folder / name).write_text(name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpubuild.build.builder.RUNTIME_DIR", folder)
+        patch.setattr("gpubuild.toolchain.runtime_library.FOLDER", folder)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

@@ -27,7 +27,7 @@ def small_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "mgpu.c").write_text("mgpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpubuild.build.builder.RUNTIME_DIR", folder)
+        patch.setattr("gpubuild.toolchain.runtime_library.FOLDER", folder)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 

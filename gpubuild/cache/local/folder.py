@@ -91,6 +91,23 @@ def why_untrusted(cache: Path, project: Path | None = None) -> str:
     return ""
 
 
+def why_not_personal(folder: Path) -> str:
+    """Return why this user should not keep files in ``folder``, which need not exist.
+
+    What root, with the home folder of another user, would write there is useless to that user.
+    """
+    for path in (folder, folder.parent):
+        try:
+            found = path.stat()
+        except OSError:
+            continue
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{path} is not a folder"
+        if found.st_uid != os.geteuid():
+            return f"{path} belongs to another user, {_user_name(found.st_uid)}"
+    return "" if _may_write(folder) else f"{folder} cannot be written"
+
+
 def _user_name(number: int) -> str:
     import pwd
 

@@ -21,6 +21,7 @@ from gpubuild.model.digest import digest_bytes, digest_file
 from gpubuild.model.project import language_arguments
 from gpubuild.model.step import CcParams, PreprocessParams, RuntimeParams
 from gpubuild.toolchain.run import ToolRun
+from gpubuild.toolchain.runtime_library import compile_archive
 
 
 def run(params: PreprocessParams | CcParams | RuntimeParams, io: StepIO) -> None:
@@ -121,50 +122,23 @@ def _messages(params: CcParams, io: StepIO, tool: str, made: ToolRun) -> tuple[t
     return (*located, *messages(made.stderr, io.scratch)), False
 
 
-_SOURCE_SUFFIXES = (".c", ".S")
-_RUNTIME_FLAGS = ("-I.", "-std=c11", "-pthread", "-fPIC", "-g0", "-frandom-seed=0", "-fno-sanitize=undefined")
-_ARCHIVE = "libgpubuild_rt.a"
-# Code that runs once, waits for a driver or prints: full optimisation takes a seventh of the compile time.
-_NEVER_HOT = (
-    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/",
-    "sanitizer/report.c",
-)  # fmt: skip
-
-
 def _archive_runtime(params: RuntimeParams, io: StepIO) -> None:
-    """Compile every ``.c`` and ``.S`` input and put the objects into ``archive``. Raises ``StepError``.
+    """Write ``archive``: the input of that name, else compiled from the inputs. Raises ``StepError``.
 
-    The names of inputs are relative to the runtime's folder, as in ``#include``.
+    The names of sources are relative to the runtime's folder, as in ``#include``.
     """
+    if io.has("archive"):
+        io.write("archive", io.read("archive"))
+        return
     folder = io.scratch / "runtime"
     for name in io.input_names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         io.copy_in(name, f"runtime/{name}")
-    objects = []
     with io.stage("compile runtime"):
-        for name in sorted(n for n in io.input_names if n.endswith(_SOURCE_SUFFIXES)):
-            level = min(params.opt_level, 1) if name.startswith(_NEVER_HOT) else params.opt_level
-            made = run_driver(
-                io,
-                "cc",
-                [
-                    "-c", f"-O{level}", *_RUNTIME_FLAGS, f"-ffile-prefix-map={folder}=.",
-                    "-o", f"{name}.o", name,
-                ],
-                cwd=folder,
-            )  # fmt: skip
-            if made.returncode < 0:
-                made.check(f"compiling gpubuild's runtime ({name})")
-            if made.returncode:
-                raise StepError(
-                    f"cannot compile gpubuild's runtime ({name})",
-                    output=first_lines(made.stderr),
-                    hint="gpubuild needs a C11 compiler for Linux; `gpubuild doctor` shows which one is used",
-                )
-            objects.append(f"{name}.o")
-        if not objects:
-            raise StepError("gpubuild's runtime has no sources: the installation is damaged")
-    with io.stage("archive runtime"):
-        # s: an index; D: no times, owners or modes, so that equal objects give equal archives.
-        run_driver(io, "ar", ["rcsD", _ARCHIVE, *objects], cwd=folder).check("archive gpubuild's runtime")
-        io.write("archive", (folder / _ARCHIVE).read_bytes())
+        made = compile_archive(
+            folder,
+            io.input_names,
+            params.opt_level,
+            lambda tool, words: run_driver(io, tool, words, cwd=folder),
+        )
+        io.write("archive", made)

@@ -5,12 +5,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/memfd.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct gb_cpu_module {
@@ -33,7 +35,8 @@ __attribute__((constructor)) static void guard(void) {
 }
 
 static int file_with(const void *data, size_t size, const struct gb_where *where) {
-    int file = memfd_create("gpubuild-cpu-image", MFD_CLOEXEC);
+    /* glibc has a function for it since 2.27. */
+    int file = (int)syscall(SYS_memfd_create, "gpubuild-cpu-image", MFD_CLOEXEC);
     if (file < 0) {
         gb_fatal(where, "no memory for a CPU image: memfd_create: %s", strerror(errno));
     }

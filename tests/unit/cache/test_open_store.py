@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import KEY, make_result
 
-from gpubuild.cache.open_store import open_store
+from gpubuild.cache.open_store import locate, open_store, user_cache
 from gpubuild.cache.store import Store
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
@@ -188,3 +188,49 @@ def test_commands_about_a_cache_that_every_user_can_write(
     assert main(["cache", "clear", *folder]) == 0  # it takes nothing from there
     monkeypatch.setenv("GPUBUILD_CACHE_SHARED", "yes")
     assert main(["cache", "clear", *folder]) == 2
+
+
+# --- the cache of a user's projects ---
+
+
+def test_projects_that_name_no_cache_share_one(tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    for number, variables in enumerate(
+        ({"HOME": str(tmp_path / "me")}, {"XDG_CACHE_HOME": str(tmp_path / "me/.cache"), "HOME": "/other"})
+    ):
+        settings = Settings.from_environ(variables)
+        store = open_store(CacheConfig(), settings, project=tmp_path / f"{number}")
+        assert (store.lookup(KEY) is not None) == bool(number)
+        assert store.publish(KEY, result, files)
+        store.close()
+        where, limit = locate(CacheConfig(), settings, tmp_path / f"{number}")
+        assert where == tmp_path / "me/.cache/gpubuild/results"
+        assert limit > 1 << 30
+    assert locate(CacheConfig(directory=tmp_path / "c"), settings, tmp_path) == (tmp_path / "c", 0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({}, "neither XDG_CACHE_HOME nor HOME is the path of a folder"),
+        ({"HOME": "", "XDG_CACHE_HOME": "relative"}, "neither XDG_CACHE_HOME nor HOME"),
+        ({"HOME": "TMP/file"}, "results cannot be written"),
+        ({"HOME": "TMP/home"}, "TMP/home/.cache/gpubuild/results is not a folder"),
+        (
+            {"HOME": "TMP/nobody", "XDG_CACHE_HOME": "TMP/theirs"},
+            "TMP/theirs/gpubuild belongs to another user",
+        ),
+    ],
+)
+def test_a_user_without_a_folder_for_caches(variables: dict[str, str], problem: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "home/.cache/gpubuild").mkdir(parents=True)
+    (tmp_path / "home/.cache/gpubuild/results").touch()
+    (tmp_path / "theirs/gpubuild").mkdir(parents=True)
+    if "theirs" in problem:
+        if os.geteuid():
+            pytest.skip("only root can give a folder away")
+        os.chown(tmp_path / "theirs/gpubuild", 12345, -1)
+    settings = Settings.from_environ({k: v.replace("TMP", str(tmp_path)) for k, v in variables.items()})
+    assert problem.replace("TMP", str(tmp_path)) in user_cache(settings)[1]
+    assert locate(CacheConfig(), settings, tmp_path / "p") == (tmp_path / "p/cache", 0)

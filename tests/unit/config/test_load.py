@@ -118,7 +118,7 @@ def test_every_key(root: Path) -> None:
 
 def test_defaults(root: Path) -> None:
     project = loads(minimal("{sm_90: {}}"), root / "targets.yaml")
-    assert project.cache == CacheConfig(directory=root / "cache")
+    assert project.cache == CacheConfig(directory=None)
     target = project.targets["sm_90"]
     assert (target.opt_level, target.fast_math, target.debug) == (3, False, False)
     assert (project.opt_level, project.debug) == (3, False)
@@ -192,6 +192,12 @@ programs:
     project = loads(text, root / "targets.yaml")
     assert (project.targets["sm_90"].opt_level, project.targets["sm_90"].debug) == (2, True)
     assert project.programs["b"].sources == project.programs["a"].sources
+
+
+def test_a_limit_is_that_of_a_cache_of_the_projects_own(root: Path) -> None:
+    text = minimal("{cpu: }") + "cache: {max_size: 1 GiB}\n"
+    cache = loads(text, root / "targets.yaml").cache
+    assert cache == CacheConfig(directory=root / "cache", max_size_bytes=1 << 30)
 
 
 def test_sources_outside_the_project_and_a_byte_order_mark(root: Path) -> None:

@@ -35,7 +35,7 @@ def plan_of(offload: Offload, *targets: str) -> Plan:
         project=make_project(ROOT, program),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple=TRIPLE,
-        runtime_sources={},
+        runtime_files={},
     )
     return planner.full_plan((program,), {"outline/app.mlir": ScannedSource(modules=(MODULE,))})
 

@@ -27,7 +27,7 @@ def plan_of(*programs: Program, scans: dict[str, ScannedSource] | None = None, *
         project=make_project(ROOT, *programs),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple="x86_64-unknown-linux-gnu",
-        runtime_sources={"cpu/a.c": Path("/rt/cpu/a.c")},
+        runtime_files={"cpu/a.c": Path("/rt/cpu/a.c")},
         **options,  # type: ignore[arg-type]
     )
     scanned = scans or {
@@ -245,7 +245,7 @@ def test_debug_compiles_the_located_text() -> None:
         project=make_project(ROOT, program, targets=targets),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple="t",
-        runtime_sources={},
+        runtime_files={},
     )
     plan = planner.full_plan((program,), {"outline/app.mlir": ONE})
     inputs = {i.name: i for i in plan.steps["app/compile/k/cpu"].inputs}
@@ -260,7 +260,7 @@ def test_unknown_programs_and_targets_have_suggestions() -> None:
         project=make_project(ROOT, program),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple="t",
-        runtime_sources={},
+        runtime_files={},
         only_targets=frozenset({"sm_09"}),
     )
     with pytest.raises(UsageError, match="no program 'saxpi'.*did you mean 'saxpy'"):

@@ -40,7 +40,7 @@ def tools_of_steps() -> dict[str, tuple[str, ...]]:
         project=project,
         layout=Layout(root=root, build_dir=root / "build"),
         triple="x86_64-unknown-linux-gnu",
-        runtime_sources={},
+        runtime_files={},
     )
     scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0),))}
     plan = planner.full_plan((project.programs["app"],), scans)

@@ -14,7 +14,7 @@ from gpubuild.engine.cc import preprocess
 from gpubuild.engine.cc.driver import parse_messages, run_driver
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.step import CcParams, PreprocessParams, StepKind
+from gpubuild.model.step import CcParams, PreprocessParams, RuntimeParams, StepKind
 
 MAIN = """#include "sub/value.h" // a comment
 #include <stddef.h>
@@ -205,6 +205,17 @@ def test_a_warning_holds_while_its_file_is_as_it_was(tmp_path: Path, tools: Tool
     assert found.pop(str(source)) == digest_bytes(source.read_bytes())
     header = source.parent / "sub/value.h"
     assert found == {str(header): digest_bytes(header.read_bytes())}
+
+
+def test_the_cpu_of_this_machine_reaches_neither_text_nor_objects(tmp_path: Path, tools: Tools) -> None:
+    """No key covers it: another machine with the same cache could lack its instructions."""
+    flags = Path("/proc/cpuinfo").read_text()
+    if " avx " not in flags:
+        pytest.skip("this machine has no instructions that are optional on x86-64")
+    code = "#ifdef __AVX__\n#error of this machine\n#endif\nint f(void) { return 1; }\n"
+    compiled(tmp_path / "c", project(tmp_path / "p", code), tools)
+    library = run_step(tmp_path / "rt", StepKind.RUNTIME, RuntimeParams(), {"a.c": code}, ("archive",), tools)
+    assert b"a.c.o" in library.outputs["archive"]
 
 
 def test_cxx_is_compiled_as_cxx(tmp_path: Path, tools: Tools) -> None:

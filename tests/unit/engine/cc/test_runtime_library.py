@@ -1,15 +1,25 @@
-"""The runtime's archive: complete and reproducible."""
+"""The runtime's archive: complete and reproducible, compiled by a build or in a wheel."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from unit.engine.steps import COMPILERS, Tools, failing_step, run_step
+from elftools.elf.elffile import ELFFile
+from unit.engine.steps import COMPILERS, ZIG, Tools, failing_step, run_step
 
-from gpubuild.build.builder import runtime_sources
-from gpubuild.engine.cc.compile import _NEVER_HOT
+import gpubuild
 from gpubuild.model.step import RuntimeParams, StepKind
+from gpubuild.settings import Settings
+from gpubuild.toolchain import runtime_library
+from gpubuild.toolchain.find import Toolchain
+from gpubuild.toolchain.run import run_tool
+from gpubuild.toolchain.runtime_library import GLIBC, MACHINES, NEVER_HOT, build, sources
 
 
 @pytest.fixture(params=["system", "zig"])
@@ -37,8 +47,8 @@ def test_runtime_archive_has_every_source_and_no_paths(tmp_path: Path, tools: To
 
 
 def test_what_is_never_hot_is_there() -> None:
-    names = runtime_sources()
-    assert [start for start in _NEVER_HOT if not any(name.startswith(start) for name in names)] == []
+    names = sources()
+    assert [start for start in NEVER_HOT if not any(name.startswith(start) for name in names)] == []
 
 
 def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: Tools) -> None:
@@ -47,3 +57,75 @@ def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: 
     assert "y/b.c" in error.message
     assert "doctor" in error.hint
     assert error.output
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("prebuilt")
+    return {machine: build(machine, folder) for machine in MACHINES}
+
+
+def test_archives_of_wheels_are_equal_wherever_they_are_built(wheel: dict[str, Path], tmp_path: Path) -> None:
+    package = tmp_path / "copy" / "gpubuild"
+    shutil.copytree(
+        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
+    )
+    (tmp_path / "tmp").mkdir()
+    subprocess.run(
+        [sys.executable, "-m", "gpubuild.toolchain.runtime_library"],
+        cwd=package.parent,
+        env={
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "TMPDIR": str(tmp_path / "tmp"),
+            "TZ": "Asia/Kathmandu",
+        },
+        umask=0o077,
+        check=True,
+    )
+    machine = os.uname().machine
+    (other,) = package.glob(f"runtime/prebuilt/{machine}/*.a")
+    assert other.name == wheel[machine].name
+    assert other.read_bytes() == wheel[machine].read_bytes()
+    assert b"/tmp" not in other.read_bytes()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_archives_of_wheels_need_no_newer_glibc(machine: str, wheel: dict[str, Path], tmp_path: Path) -> None:
+    """Its libraries of that version define all that the archive refers to, else this does not link."""
+    command = (
+        *(ZIG, "cc", "-target", f"{machine}-linux-gnu.{GLIBC}", "-fno-sanitize=undefined"),
+        *("-shared", "-Wl,-z,defs", "-Wl,--whole-archive", wheel[machine], "-Wl,--no-whole-archive"),
+        *("-lm", "-ldl", "-lpthread", "-o", tmp_path / "all.so"),
+    )
+    run_tool(command, cwd=tmp_path).check("link")
+    with (tmp_path / "all.so").open("rb") as stream:
+        needed = ELFFile(stream).get_section_by_name(".gnu.version_r").iter_versions()
+        versions = {aux.name for _, auxiliaries in needed for aux in auxiliaries}
+    newest = max(tuple(map(int, re.findall(r"\d+", name))) for name in versions)
+    assert (2, 4) < newest <= tuple(map(int, GLIBC.split(".")))
+
+
+def test_the_archive_is_used_while_its_sources_are_unchanged(
+    wheel: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = os.uname().machine
+    package = tmp_path / "gpubuild"
+    shutil.copytree(
+        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
+    )
+    monkeypatch.setattr(runtime_library, "_PACKAGE", package)
+    monkeypatch.setattr(runtime_library, "FOLDER", package / "runtime")
+    assert set(Toolchain(Settings()).runtime_files()) == set(sources())
+    archive = package / "runtime" / "prebuilt" / machine / wheel[machine].name
+    archive.parent.mkdir(parents=True)
+    shutil.copy(wheel[machine], archive)
+    assert Toolchain(Settings()).runtime_files() == {"archive": archive}
+    assert "archive" not in Toolchain(Settings(cc=Path("/usr/bin/cc"))).runtime_files()
+    with (package / "runtime" / "abi" / "mgpu.c").open("a") as stream:
+        stream.write("\n")
+    assert set(Toolchain(Settings()).runtime_files()) == set(sources())
+
+
+def test_a_built_archive_is_not_compiled_again(tmp_path: Path) -> None:
+    made = run_step(tmp_path, StepKind.RUNTIME, RuntimeParams(), {"archive": b"!<arch>\n"}, ("archive",), {})
+    assert made.outputs["archive"] == b"!<arch>\n"
