@@ -151,8 +151,8 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
 
 def link(built: Path, runtime: Path, name: str) -> Path:
     """The program with its host code compiled for AArch64, too."""
-    from gpubuild.engine.host import object_code
-    from gpubuild.engine.ir import llvm
+    from gpubuild.engine.host import gpu_binary, object_code
+    from gpubuild.engine.ir import contexts, llvm
 
     machine = llvm.target_machine(TRIPLE, "generic", "", 2)
     text = (built / "build" / name / "host.ll").read_text()
@@ -161,8 +161,14 @@ def link(built: Path, runtime: Path, name: str) -> Path:
     llvm.optimize(module, machine, 2)
     host = built / f"{name}.o"
     host.write_bytes(llvm.emit_object(module, machine))
+    objects = [host]
+    for binary in (built / "build" / name).glob("*.binary.mlir"):
+        with contexts.context():
+            ((kernels, op),) = gpu_binary.binaries(contexts.parse(binary.read_text())).items()
+            objects.append(built / f"{name}.{kernels}.o")
+            gpu_binary.write_images(objects[-1], kernels, gpu_binary.read_objects(op), TRIPLE)
     program = built / f"{name}.arm"
-    cross_compile(built, *(built / name).glob("*.c"), host, runtime, "-o", program, "-ldl", "-lm")
+    cross_compile(built, *(built / name).glob("*.c"), *objects, runtime, "-o", program, "-ldl", "-lm")
     return program
 
 

@@ -87,7 +87,7 @@ def bundled(folder: Path, text: str, *targets: str) -> Path:
     """Return the gpu.binary that `gpubuild compile` makes of a file."""
     (folder / "k.mlir").write_text(text)
     chosen = [word for target in targets for word in ("-t", target)]
-    outcome = gpubuild("compile", "k.mlir", *chosen, "--emit", "bin", "-o", "k.binary.mlir", cwd=folder)
+    outcome = gpubuild("compile", "k.mlir", *chosen, "--emit", "binary", "-o", "k.binary.mlir", cwd=folder)
     assert outcome.code == 0, outcome.err
     return folder / "k.binary.mlir"
 

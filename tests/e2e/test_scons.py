@@ -41,7 +41,7 @@ def test_there_is_a_node_for_each_module_and_target(project: Path) -> None:
     tree = scons("-n", "--tree=prune", "build/scale/scale", cwd=project).out
     for name in ("scale_kernels.sm_60.cubin", "scale_kernels.gfx90a.hsaco", "scale_kernels.cpu.so"):
         assert f"build/scale/{name}" in tree
-    assert "build/scale/scale_kernels.binary.mlir" in tree
+    assert "build/scale/scale_kernels.images.o" in tree
     assert "build/scale/host.o" in tree
     (project / "build/scale/scale_kernels.sm_60.cubin").unlink()
     assert done(scons("build/scale/scale_kernels.sm_60.cubin", cwd=project)) == {
