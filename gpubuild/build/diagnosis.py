@@ -133,7 +133,7 @@ def reproducer(step: Step) -> str:
     command.append(f"--opt-level={target.opt_level}")
     if target.sanitize:
         command.append(f"--sanitize={','.join(target.sanitize)}")
-    command += ["--fast-math"] * target.fast_math + ["--debug"] * target.debug
+    command += ["--fast-math"] * target.fast_math + ["--debug"] * bool(target.debug)
     facts = vendor(target.kind)
     implied = facts.with_fast_flags((), fast_math=target.fast_math)
     command += [f"--flag={flag}" for flag in target.flags if flag not in implied]

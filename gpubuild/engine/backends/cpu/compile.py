@@ -24,6 +24,7 @@ from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import debug_variables
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
@@ -113,7 +114,12 @@ def lower_text(
             raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
         passes = PASSES
         if params.target.passes:
-            passes = (RECORD_WRITTEN_OPS, _own_passes(params.target.passes, resources), *TO_CPU)
+            passes = (
+                RECORD_WRITTEN_OPS,
+                debug_variables.RECORD,
+                _own_passes(params.target.passes, resources),
+                *TO_CPU,
+            )
         run_passes(module, passes, lowering)
         if not lowering.kernels:
             raise StepError(
@@ -152,7 +158,7 @@ def link_image(build: CpuBuild) -> None:
         build.params.module,
         kernels,
         build.lowering.sites if build.lowering else (),
-        debug=target.debug,
+        debug=bool(target.debug),
         flags=image_layout.check_flags(target.sanitize),
         fence=_FENCE if target.triple.startswith("x86_64") else "",
     )
