@@ -158,7 +158,7 @@ def link_image(build: CpuBuild) -> None:
         build.params.module,
         kernels,
         build.lowering.sites if build.lowering else (),
-        debug=bool(target.debug),
+        debug=target.debug,
         flags=image_layout.check_flags(target.sanitize),
         fence=_FENCE if target.triple.startswith("x86_64") else "",
     )
