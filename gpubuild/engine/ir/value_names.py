@@ -33,8 +33,8 @@ class Named:
     name: str
     type: ir.Type
     function: str = ""  # which alone has this memory
-    simple: bool = True  # each operation of it becomes one
-    structured: bool = False  # it becomes an argument of a block
+    argument: bool = False  # of a block, also what becomes one
+    simple: bool = True  # its operation becomes one
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import file_position
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import matching, operations, symbol_name
 from gpubuild.engine.ir.value_names import Named, Names, name_of, read_argument_names
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.targets.target import FULL, Target
@@ -34,6 +34,8 @@ _SIMPLE = re.compile(
     r"(arith|complex|index|llvm|math|nvvm|rocdl)\.|affine\.(apply|load)|func\.call|gpu\.\w+_(id|dim|size)$|"
     r"memref\.(alloca|dim|load)$|vector\.(load|extract)$"
 )
+_BRANCH = "scf.if"  # its result becomes an argument of the block behind
+_WITH_REGIONS = (_BRANCH, "gpu.all_reduce")  # of loops the results are arguments that have names of their own
 _ENCODINGS = {"f": "float", "i": "signed", "si": "signed", "ui": "unsigned"}
 _NUMBER = re.compile(r"(f|i|si|ui)(\d+)")
 _BITS = frozenset({1, 8, 16, 32, 64, 80, 128})
@@ -52,7 +54,7 @@ class _Variable:
     location: ir.Location
     values: list[tuple[ir.Value, ir.Operation]]
     argument: int = 0  # from 1
-    memory: bool = False  # the values are addresses
+    memory: bool = False  # on the stack, at the value
 
 
 def options(target: Target) -> dict[str, bool]:
@@ -65,16 +67,18 @@ def _record(module: ir.Module, state: Legalization) -> None:
     read_argument_names(module)
     names = state.names
     for op in matching(module.operation, lambda _: True):
-        if len(op.results) and (name := name_of(op.location)):
-            simple = _SIMPLE.match(op.name) is not None
-            structured = len(op.regions) > 0 and op.name != "gpu.all_reduce"
+        followed = not len(op.regions) or op.name in _WITH_REGIONS
+        if len(op.results) and followed and (name := name_of(op.location)):
             names.values[str(op.location)] = Named(
-                name=name, type=op.results[0].type, simple=simple, structured=structured
+                name=name,
+                type=op.results[0].type,
+                argument=op.name == _BRANCH,
+                simple=_SIMPLE.match(op.name) is not None,
             )
         for block in (block for region in op.regions for block in region.blocks):
             for argument in block.arguments:
                 if name := name_of(argument.location):
-                    names.values[str(argument.location)] = Named(name=name, type=argument.type)
+                    names.values[str(argument.location)] = Named(name=name, type=argument.type, argument=True)
         if op.name == "memref.global":
             name = symbol_name(op)
             names.globals[name] = Named(name=name, type=op.attributes["type"].value)
@@ -141,9 +145,9 @@ def _array(element: str, bits: int, shape: Sequence[int], flags: str = "") -> st
     )
 
 
-def _pointer(base: str = "") -> str:
+def _pointer(base: str = "", what: str = "pointer") -> str:
     base = f"baseType = {base}, " if base else ""
-    return f"#llvm.di_derived_type<tag = DW_TAG_pointer_type, {base}sizeInBits = 64>"
+    return f"#llvm.di_derived_type<tag = DW_TAG_{what}_type, {base}sizeInBits = 64>"
 
 
 def _memory(kind: ir.Type) -> str:
@@ -196,7 +200,8 @@ def _arguments(blocks: Sequence[ir.Block], names: Names) -> Iterator[_Variable]:
         start = block.operations[0].operation
         for location, group in groupby(block.arguments, lambda argument: str(argument.location)):
             values = list(group)
-            if (named := names.values.get(location)) is None:
+            named = names.values.get(location)
+            if named is None or not named.argument:
                 continue
             value, kind = values[0], ""
             if isinstance(named.type, ir.MemRefType):  # a descriptor, whose second part points to elements
@@ -223,7 +228,7 @@ def _results(blocks: Sequence[ir.Block], names: Names) -> Iterator[_Variable]:
         ops = [op.operation for op in block.operations]
         for op, following in pairwise(ops):
             named = names.values.get(location := str(op.location))
-            if named is not None and not named.structured:
+            if named is not None and not named.argument:
                 here[location][op] = following
         for location, part in here.items():
             found[location].append(part)
@@ -237,7 +242,7 @@ def _results(blocks: Sequence[ir.Block], names: Names) -> Iterator[_Variable]:
         values = [
             (op.results[0], part[op]) for op, part in zip(defining, parts, strict=True) if op is not None
         ]
-        if len(values) == len(parts):
+        if len(values) == len(parts) and not (memory and len(parts) > 1):
             kind = memory or _type_of(named.type, values[0][0].type)
             where = values[0][0].owner.location
             yield _Variable(named=named, type=kind, location=where, values=values, memory=bool(memory))
@@ -257,33 +262,28 @@ def _defining(part: dict[ir.Operation, ir.Operation], named: Named, memory: str)
 def _attributions(
     function: ir.Operation, entry: ir.Block, names: Names, *, workgroup_variables: bool
 ) -> Iterator[_Variable]:
-    """Yield private memory, and memory of the workgroup where the target has no variables for it."""
-    found: list[tuple[Named, ir.Value, ir.Operation]] = []
-    private = list(names.private.get(symbol_name(function), ()))
-    allocated = [
-        op
-        for op in (one.operation for one in entry.operations)
-        if op.name == "llvm.alloca" and op.location == function.location
-    ]
-    owners = dict(zip(allocated, private, strict=True)) if len(allocated) == len(private) else {}
-    for op, following in pairwise(one.operation for one in entry.operations):
-        named = owners.get(op)
-        if (
-            not workgroup_variables
-            and op.name == "llvm.mlir.addressof"
-            and str(op.results[0].type) == _WORKGROUP_POINTER
-        ):
+    """Yield private memory, and memory of the workgroup where the target has no variables for it.
+
+    The latter are references: LLVM loses a part of dereferenced addresses when it optimises.
+    """
+    private = names.private.get(symbol_name(function), [])
+    ops = list(pairwise(op.operation for op in entry.operations))
+    slots = [op for op, _ in ops if op.name == "llvm.alloca" and op.location == function.location]
+    owners = dict(zip(slots, private, strict=True)) if len(slots) == len(private) else {}
+    for op, following in ops:
+        named, shared = owners.get(op), False
+        if not workgroup_variables and op.name == "llvm.mlir.addressof":
             named = names.globals.get(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
-        if named is not None and named.name:
-            found.append((named, op.results[0], following))
-    for named, value, following in found:
-        if kind := _memory(named.type):
+            shared = True
+            if str(op.results[0].type) != _WORKGROUP_POINTER:
+                continue
+        if named is not None and named.name and (kind := _memory(named.type)):
             yield _Variable(
                 named=named,
-                type=kind,
+                type=_pointer(kind, "reference") if shared else kind,
                 location=function.location,
-                values=[(value, following)],
-                memory=True,
+                values=[(op.results[0], following)],
+                memory=not shared,
             )
 
 
@@ -411,9 +411,9 @@ def _globals(
             continue
         owner = owners.get(named.function)
         where = (owner or op).location
-        if file_position(where) is None:
+        if file_position(where) is None or not functions:
             continue
-        scope = metadata.scope(owner) if owner else _file(where)
+        scope = metadata.scope(owner) if owner else "#cu"
         number = metadata.add(
             "#llvm.di_global_variable_expression<var = #llvm.di_global_variable<"
             f"scope = {scope}, name = {_quoted(named.name)}, linkageName = {_quoted(symbol_name(op))}, "
@@ -433,13 +433,12 @@ class _Writer:
         space = state.capabilities.private_space
         self._pointer = ir.Type.parse(f"!llvm.ptr<{space}>" if space else "!llvm.ptr")
         self._expressions = [
-            ir.Attribute.parse(f"#llvm.di_expression<{text}>")
-            for text in ("", "[DW_OP_deref]", "[DW_OP_deref, DW_OP_deref]")
+            ir.Attribute.parse(f"#llvm.di_expression<{text}>") for text in ("", "[DW_OP_deref]")
         ]
 
     def end(self, function: ir.Operation, variable: _Variable, attribute: ir.Attribute) -> None:
         """End the variable wherever its definition does not certainly come before."""
-        if self._fixed:
+        if self._fixed or variable.memory:
             return
         frontier: dict[ir.Block, ir.Value] = {}
         for value, following in variable.values:
@@ -448,26 +447,23 @@ class _Writer:
         for block, value in frontier.items():
             emit = Emitter(block.operations[0].operation, location=_plain(variable.location))
             none = emit.value("llvm.mlir.poison", [], value.type)
-            self._value(emit, attribute, none, 0)
+            self._describe(emit, attribute, none)
 
     def begin(self, function: ir.Operation, variable: _Variable, attribute: ir.Attribute) -> None:
         """Give the variable each of its values."""
-        address = int(variable.memory)
         slot = None
         for value, following in variable.values:
             emit = Emitter(following, location=_plain(variable.location))
-            owner = defining_op(value)
-            allocated = owner is not None and owner.name == "llvm.alloca"
-            if not self._slots or allocated:
-                self._value(emit, attribute, value, address)
+            if not self._slots or variable.memory:
+                self._describe(emit, attribute, value, declare=variable.memory)
                 continue
             if slot is None:
                 slot = self._slot(function, variable, value.type)
                 if self._fixed:
-                    self._value(emit, attribute, slot, address, declare=True)
+                    self._describe(emit, attribute, slot, declare=True)
             emit.op("llvm.store", [value, slot], [], {"ordering": ir.Attribute.parse("0 : i64")})
             if not self._fixed:
-                self._value(emit, attribute, slot, address + 1)
+                self._describe(emit, attribute, slot, dereferenced=True)
 
     def _slot(self, function: ir.Operation, variable: _Variable, kind: ir.Type) -> ir.Value:
         entry = function.regions[0].blocks[0].operations[0].operation
@@ -476,10 +472,16 @@ class _Writer:
         one = emit.value("llvm.mlir.constant", [], i32, {"value": ir.IntegerAttr.get(i32, 1)})
         return emit.value("llvm.alloca", [one], self._pointer, {"elem_type": ir.TypeAttr.get(kind)})
 
-    def _value(
-        self, emit: Emitter, variable: ir.Attribute, value: ir.Value, derefs: int, *, declare: bool = False
+    def _describe(
+        self,
+        emit: Emitter,
+        variable: ir.Attribute,
+        value: ir.Value,
+        *,
+        dereferenced: bool = False,
+        declare: bool = False,
     ) -> None:
-        attributes = {"varInfo": variable, "locationExpr": self._expressions[derefs]}
+        attributes = {"varInfo": variable, "locationExpr": self._expressions[dereferenced]}
         emit.op("llvm.intr.dbg.declare" if declare else "llvm.intr.dbg.value", [value], [], attributes)
 
 
