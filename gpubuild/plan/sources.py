@@ -271,7 +271,8 @@ def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
 
 def _describes_variables(project: Project) -> bool:
     modules = (module for program in project.programs.values() for module in program.modules.values())
-    return any(one.debug == FULL for one in (*project.targets.values(), *modules))
+    levels = [*(target.debug for target in project.targets.values()), *(module.debug for module in modules)]
+    return FULL in levels
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

@@ -8,10 +8,10 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from e2e.command import gpubuild
-from elftools.dwarf.die import DIE
 from elftools.elf.elffile import ELFFile
 
 SOURCE = """\
@@ -169,9 +169,9 @@ LOCATED = {
 }
 
 
-def type_name(die: DIE) -> str:
+def type_name(die: Any) -> str:
     if "DW_AT_name" in die.attributes:
-        return die.attributes["DW_AT_name"].value.decode()
+        return str(die.attributes["DW_AT_name"].value, "utf-8")
     inner = type_name(die.get_DIE_from_attribute("DW_AT_type")) if "DW_AT_type" in die.attributes else "void"
     if die.tag == "DW_TAG_pointer_type":
         return f"{inner}*"
@@ -179,7 +179,7 @@ def type_name(die: DIE) -> str:
     return inner + "".join(f"[{count}]" for count in counts)
 
 
-def origin(die: DIE) -> DIE:
+def origin(die: Any) -> Any:
     """The declaration of what was inlined."""
     here = "DW_AT_abstract_origin" in die.attributes
     return die.get_DIE_from_attribute("DW_AT_abstract_origin") if here else die

@@ -49,7 +49,7 @@ class Names:
 def name_of(location: ir.Location) -> str:
     """Return the name of a value with ``location``; empty if it has none, or one that is no identifier."""
     if location.is_a_name() and _NAME.fullmatch(location.name_str):
-        return location.name_str
+        return str(location.name_str)
     return ""
 
 
@@ -91,9 +91,10 @@ def name_kernels(module: ir.Module, launches: dict[str, list[str]]) -> None:
         operands = list(op.operands)[first : first + segments[_KERNEL_OPERANDS]]
         captured[str(op.location)] = [name_of(_location(value)) for value in operands]
     for kernel in operations(module.operation, ("gpu.func",)):
-        names = launches.get(where := str(kernel.location))
-        if names is None:
+        where = str(kernel.location)
+        if where not in launches:
             continue
+        names = launches[where]
         arguments = list(kernel.regions[0].blocks[0].arguments)
         own = captured.get(where, [])
         attributions = len(arguments) - len(own)
@@ -104,8 +105,8 @@ def name_kernels(module: ir.Module, launches: dict[str, list[str]]) -> None:
         for op in _operations(kernel):
             if "dimension" in op.attributes and str(op.location) == where:
                 axis = str(op.attributes["dimension"]).removesuffix(">")[-1]
-                if name := by_id.get(f"{op.name} {axis}"):
-                    op.location = ir.Location.name(name, op.location)
+                if own_name := by_id.get(f"{op.name} {axis}"):
+                    op.location = ir.Location.name(own_name, op.location)
 
 
 def _location(value: ir.Value) -> ir.Location:

@@ -26,7 +26,6 @@ from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import matching, operations, symbol_name
 from gpubuild.engine.ir.value_names import Named, Names, name_of, read_argument_names
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.targets.target import FULL, Target
 
 # Each operation of these becomes one with its value, also where passes copy code. Others may become
 # blocks, in which the last operation need not be the value.
@@ -55,12 +54,6 @@ class _Variable:
     values: list[tuple[ir.Value, ir.Operation]]
     argument: int = 0  # from 1
     memory: bool = False  # on the stack, at the value
-
-
-def options(target: Target) -> dict[str, bool]:
-    """Return fields of the state of a lowering."""
-    wanted = target.debug == FULL
-    return {"debug_variables": wanted, "keep_values": wanted and target.opt_level == 0}
 
 
 def _record(module: ir.Module, state: Legalization) -> None:

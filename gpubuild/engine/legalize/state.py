@@ -51,6 +51,6 @@ class Legalization:
     finite_only: bool = False  # no number is infinite or NaN
     exact_roots: bool = True  # square roots are rounded correctly, also with fast mathematics
     debug_variables: bool = False
-    keep_values: bool = False  # in memory, for debuggers
+    keep_values: bool = False  # of these in memory
     names: Names = field(default_factory=Names)  # of variables
     warnings: list[str] = field(default_factory=list)

@@ -98,7 +98,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             for warning in warnings:
                 io.warn(warning.render())
         with io.stage("split"):
-            _split(source, io, names=params.names)
+            _split(source, io, named=params.names)
 
 
 def _settled(module: ir.Module) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _replaced_targets(before: dict[str, str], after: dict[str, str]) -> Iterator
             )
 
 
-def _split(source: _Source, io: StepIO, *, names: bool) -> None:
+def _split(source: _Source, io: StepIO, *, named: bool) -> None:
     module = source.module
     block = module.operation.regions[0].blocks[0]
     inherited = {
@@ -146,7 +146,7 @@ def _split(source: _Source, io: StepIO, *, names: bool) -> None:
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
         placed += locations.table(alone, text, source.lines)
-        if names:
+        if named:
             value_names.write_argument_names(alone)
             io.write(f"named.{number}.mlir", contexts.located_text(alone))
         used = source.resources.write(text, io)

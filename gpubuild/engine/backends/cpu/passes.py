@@ -60,7 +60,7 @@ from gpubuild.engine.legalize import (
 )
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.target import Sanitize
+from gpubuild.targets.target import FULL, Sanitize
 
 _CAPABILITIES = Capabilities(
     devices="CPUs",
@@ -215,6 +215,7 @@ def start(params: CompileParams, source: SourceText) -> CpuLowering:
         text_digest=text_digest(source.text),
         sanitize=frozenset(params.target.sanitize),
         debug=bool(params.target.debug),
-        **debug_variables.options(params.target),
+        debug_variables=params.target.debug == FULL,
+        keep_values=params.target.opt_level == 0,
         probe_stack=params.target.triple.startswith("x86_64"),
     )

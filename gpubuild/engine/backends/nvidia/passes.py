@@ -37,6 +37,7 @@ from gpubuild.engine.legalize import workarounds as generic_workarounds
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.nvidia import NVIDIA, ptx_asked
+from gpubuild.targets.target import FULL
 
 _NVGPU = "builtin.module(gpu.module(convert-nvgpu-to-nvvm))"
 
@@ -65,7 +66,8 @@ def start(params: CompileParams, source: SourceText) -> NvidiaLowering:
         target=params.target.name,
         fast_math=params.target.fast_math,
         params=params,
-        **debug_variables.options(params.target),
+        debug_variables=params.target.debug == FULL,
+        keep_values=params.target.opt_level == 0,
         ptx_asked=ptx_asked(params.target.features),
     )
 

@@ -8,7 +8,8 @@ from unit.engine.device_steps import compile_module, outline_source
 
 SOURCE = """\
 gpu.module @k {
-  gpu.func @f(%m: memref<8xf32>, %n: index) workgroup(%tile: memref<8xf32, #gpu.address_space<workgroup>>) kernel {
+  gpu.func @f(%m: memref<8xf32>, %n: index) workgroup(%tile: memref<8xf32, #gpu.address_space<workgroup>>)
+      kernel {
     %i, %j = affine.delinearize_index %n into (2, 4) : index, index
     %2:2 = arith.addui_extended %i, %n : index, i1
     %0 = arith.constant 1 : index
