@@ -1,11 +1,10 @@
 """Variables in debug information (``debug: full``): named values, arguments and memory of the source.
 
-RECORD notes the names and types of the source. When all is LLVM's dialect, DESCRIBE looks for the values
-there. A value that it does not recognise without doubt has no variable: debuggers show none, or that it is
-optimised out, but nothing wrong.
+``RECORD`` notes the names and types of the source. The pass of ``describe`` looks for the values in LLVM's
+dialect. Only values that it recognises beyond doubt have variables, so that debuggers show nothing wrong.
 
-A variable has its value from the definition up to where control flow may arrive without it. Where code is
-not optimised, values are also stored in memory, since registers are used again after the last use.
+A variable has its value from the definition up to where control flow may arrive without it. In code that is
+not optimised, values are also stored in memory, since registers are reused after the last use.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gpubuild.engine.legalize.state import Legalization
 # Each operation of these becomes one with its value, also where passes copy code. Others may become
 # blocks, in which the last operation need not be the value.
 _SIMPLE = re.compile(
-    r"(arith|complex|index|llvm|math|nvvm|rocdl)\.|affine\.(apply|load)|func\.call|gpu\.\w+_(id|dim|size)$|"
+    r"(arith|complex|index|llvm|nvvm|rocdl)\.|affine\.(apply|load)|func\.call|gpu\.\w+_(id|dim|size)$|"
     r"memref\.(alloca|dim|load)$|vector\.(load|extract)$"
 )
 _BRANCH = "scf.if"  # its result becomes an argument of the block behind
@@ -80,12 +79,8 @@ def _record(module: ir.Module, state: Legalization) -> None:
 
 
 def _record_attributions(function: ir.Operation, names: Names) -> None:
-    arguments = list(function.regions[0].blocks[0].arguments)
-    first, owner = (
-        len(ir.FunctionType(function.attributes["function_type"].value).inputs),
-        symbol_name(function),
-    )
-    private = first
+    arguments, owner = list(function.regions[0].blocks[0].arguments), symbol_name(function)
+    first = private = len(ir.FunctionType(function.attributes["function_type"].value).inputs)
     if "workgroup_attributions" in function.attributes:
         private += ir.IntegerAttr(function.attributes["workgroup_attributions"]).value
     found = [Named(name=name_of(a.location), type=a.type, function=owner) for a in arguments]
@@ -152,7 +147,7 @@ def _memory(kind: ir.Type) -> str:
 
 
 def _pointer_to(kind: ir.MemRefType) -> str:
-    """Return the type of a pointer to the elements: in C's order ``m[i][j]`` is one, as C's arguments are."""
+    """Return the type of a pointer to the elements, or to rows of them where C has that: ``m[i][j]``."""
     element, bits = _scalar(kind.element_type)
     inner = kind.shape[1:]
     if not element or kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
@@ -236,9 +231,14 @@ def _results(blocks: Sequence[ir.Block], names: Names) -> Iterator[_Variable]:
             (op.results[0], part[op]) for op, part in zip(defining, parts, strict=True) if op is not None
         ]
         if len(values) == len(parts) and not (memory and len(parts) > 1):
-            kind = memory or _type_of(named.type, values[0][0].type)
-            where = values[0][0].owner.location
-            yield _Variable(named=named, type=kind, location=where, values=values, memory=bool(memory))
+            value = values[0][0]
+            yield _Variable(
+                named=named,
+                type=memory or _type_of(named.type, value.type),
+                location=value.owner.location,
+                values=values,
+                memory=bool(memory),
+            )
 
 
 def _defining(part: dict[ir.Operation, ir.Operation], named: Named, memory: str) -> ir.Operation | None:
@@ -425,6 +425,7 @@ class _Writer:
         self._fixed = fixed_slots and state.keep_values
         space = state.capabilities.private_space
         self._pointer = ir.Type.parse(f"!llvm.ptr<{space}>" if space else "!llvm.ptr")
+        self._frontiers: dict[ir.Block, list[ir.Block]] = {}
         self._expressions = [
             ir.Attribute.parse(f"#llvm.di_expression<{text}>") for text in ("", "[DW_OP_deref]")
         ]
@@ -435,8 +436,10 @@ class _Writer:
             return
         frontier: dict[ir.Block, ir.Value] = {}
         for value, following in variable.values:
-            for block in _frontier(following.block, list(function.regions[0].blocks)):
-                frontier[block] = value
+            defining = following.block
+            if defining not in self._frontiers:
+                self._frontiers[defining] = _frontier(defining, list(function.regions[0].blocks))
+            frontier.update(dict.fromkeys(self._frontiers[defining], value))
         for block, value in frontier.items():
             emit = Emitter(block.operations[0].operation, location=_plain(variable.location))
             none = emit.value("llvm.mlir.poison", [], value.type)
