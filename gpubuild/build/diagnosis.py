@@ -19,6 +19,7 @@ from gpubuild.settings import python_command
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, of_byte, shown_path
 from gpubuild.targets.registry import vendor
+from gpubuild.targets.target import FULL
 
 _LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
 # The name of the text that an object was compiled from.
@@ -157,7 +158,9 @@ def reproducer(step: Step) -> str:
     command.append(f"--opt-level={target.opt_level}")
     if target.sanitize:
         command.append(f"--sanitize={','.join(target.sanitize)}")
-    command += ["--fast-math"] * target.fast_math + ["--debug"] * target.debug
+    command += ["--fast-math"] * target.fast_math
+    if target.debug:
+        command.append("--debug-full" if target.debug == FULL else "--debug")
     facts = vendor(target.kind)
     implied = facts.with_fast_flags((), fast_math=target.fast_math)
     command += [f"--flag={flag}" for flag in target.flags if flag not in implied]

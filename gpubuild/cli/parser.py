@@ -18,6 +18,7 @@ from gpubuild.cli.options import (
     positive,
 )
 from gpubuild.targets.registry import kinds, vendors
+from gpubuild.targets.target import FULL
 from gpubuild.targets.vendor import Format
 
 SHELLS = ("bash", "zsh", "fish")
@@ -246,6 +247,10 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
                 help=f"{vendor.maker}: an option for the assembler, as {name}=-OPTION; may be repeated",
             )  # fmt: skip
     parser.add_argument("--debug", action="store_true", help="keep source lines for debuggers")
+    parser.add_argument(
+        "--debug-full", action="store_const", const=FULL, dest="debug",
+        help="keep source lines and variables of kernels for debuggers",
+    )  # fmt: skip
     parser.add_argument(
         "--sanitize", metavar="LIST",
         help="checks in CPU kernels, separated by commas: bounds, race, barrier, uninitialized",

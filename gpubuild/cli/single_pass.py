@@ -16,7 +16,7 @@ from gpubuild.errors import UsageError
 from gpubuild.model.step import CompileParams
 from gpubuild.support.text import did_you_mean
 from gpubuild.targets.registry import of_name
-from gpubuild.targets.target import Sanitize, Target
+from gpubuild.targets.target import FULL, Sanitize, Target
 
 _MODULE = "module"  # no pass reads its name
 
@@ -33,6 +33,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the passes of the target in order")
     parser.add_argument("--fast-math", action="store_true", help="as in targets.yaml")
     parser.add_argument("--debug", action="store_true", help="as in targets.yaml")
+    parser.add_argument("--debug-full", action="store_const", const=FULL, dest="debug", help="the same")
     parser.add_argument("--sanitize", metavar="CHECK[,CHECK]", default="", help="as in targets.yaml")
     options = parser.parse_args(arguments, argparse.Namespace(quiet=False, verbose=False, json=False))
     if not options.list and options.file is None:
@@ -67,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def target_params(
-    chip: str, *, fast_math: bool = False, debug: bool = False, sanitize: str = ""
+    chip: str, *, fast_math: bool = False, debug: bool | str = False, sanitize: str = ""
 ) -> CompileParams:
     """Return the parameters of a compile step for ``chip``. Raises ``UsageError`` for an unknown chip."""
     vendor = of_name(chip)

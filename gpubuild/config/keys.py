@@ -22,7 +22,7 @@ from gpubuild.config.spec import (
 from gpubuild.model.project import Offload, RemoteMode
 from gpubuild.support.text import SIZE, any_of
 from gpubuild.targets import registry
-from gpubuild.targets.target import Sanitize
+from gpubuild.targets.target import FULL, Sanitize
 from gpubuild.targets.vendor import Vendor
 
 C_SUFFIXES = (".c",)
@@ -170,9 +170,9 @@ _OPTIONS = {
         aka=("fastmath", "ffast-math"),
     ),
     "debug": Key(
-        spec=Flag(),
+        spec=Either(options=(Flag(), Choice(words=(FULL,)))),
         default=False,
-        help="Line tables, and keep locations in compiled text.",
+        help="Line tables, and keep locations in compiled text. `full`: variables of kernels, too.",
         aka=("debug_info", "g"),
     ),
 }

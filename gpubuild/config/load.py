@@ -124,7 +124,7 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
         programs=read_programs(root, program_members, tuple(target_members), host, problems),
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         opt_level=defaults.opt_level,
-        debug=defaults.debug,
+        debug=bool(defaults.debug),
     )
 
 

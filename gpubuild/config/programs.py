@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.targets import read_libraries, scalar
+from gpubuild.config.targets import debug_level, read_libraries, scalar
 from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing, nearest_or_all
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
 from gpubuild.targets import registry
@@ -116,7 +116,7 @@ class _Reader:
             targets=self._targets(_child(node, "targets")) or None,
             opt_level=None if opt_level is None else int(opt_level),
             fast_math=None if fast_math is None else bool(fast_math),
-            debug=None if debug is None else bool(debug),
+            debug=None if debug is None else debug_level(debug),
             device_libs=read_libraries(self._root, _child(node, "device_libs"), self._problems),
         )
 

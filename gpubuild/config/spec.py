@@ -150,6 +150,9 @@ def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None
     match spec:
         case Either(options=options):
             chosen = next(option for option in options if node.shape in shapes(option))
+            if isinstance(chosen, Choice) and node.scalar not in chosen.words:
+                problems.add(node.place, _wrong_shape(node, spec))
+                return None
             return check(node, chosen, problems, at=at)
         case Text():
             return _text(node, spec, problems)
@@ -260,7 +263,11 @@ def _wrong_shape(node: Node, spec: Spec) -> str:
     if isinstance(spec, Table) and node.shape is Shape.NULL:
         return f"'{spec.what}' is empty; name at least one"
     unsaid = {Shape.NULL, *([Shape.WHOLE] if Shape.NUMBER in wanted else [])}
-    words = " or ".join(str(s) for s in Shape if s in wanted - unsaid)
+    options = spec.options if isinstance(spec, Either) else ()
+    known = [word for option in options if isinstance(option, Choice) for word in option.words]
+    if known:
+        unsaid.add(Shape.TEXT)
+    words = " or ".join([*(str(s) for s in Shape if s in wanted - unsaid), *known])
     message = f"expected {words}, got {node.describe()}"
     match node.shape:
         case Shape.TEXT if Shape.FLAG in wanted:

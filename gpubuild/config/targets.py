@@ -19,7 +19,7 @@ class Options(NamedTuple):
 
     opt_level: int = 3
     fast_math: bool = False
-    debug: bool = False
+    debug: bool | str = False
 
 
 def scalar(node: Node | None, key: str) -> bool | int | str | None:
@@ -28,13 +28,18 @@ def scalar(node: Node | None, key: str) -> bool | int | str | None:
     return member.node.scalar if member else None
 
 
+def debug_level(value: bool | int | str | None) -> bool | str:
+    """Return the value of a checked `debug:`."""
+    return value if isinstance(value, str) else bool(value)
+
+
 def read_options(node: Node | None, base: Options) -> Options:
     """Return ``base`` with the values of the record ``node``."""
     opt_level, fast_math, debug = (scalar(node, key) for key in Options._fields)
     return Options(
         opt_level=base.opt_level if opt_level is None else int(opt_level),
         fast_math=base.fast_math if fast_math is None else bool(fast_math),
-        debug=base.debug if debug is None else bool(debug),
+        debug=base.debug if debug is None else debug_level(debug),
     )
 
 

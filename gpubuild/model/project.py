@@ -158,7 +158,7 @@ class ModuleOverride:
     targets: tuple[str, ...] | None = None
     opt_level: int | None = None
     fast_math: bool | None = None
-    debug: bool | None = None
+    debug: bool | str | None = None
     device_libs: tuple[Path, ...] = ()
 
 

@@ -22,11 +22,13 @@ class OutlineParams:
     Input ``source``. Dynamic outputs: ``index.json``, ``host.mlir``, ``host_located.mlir`` and per
     module number N ``module.N.mlir`` (canonical text) and ``located.N.mlir`` (the same with locations);
     ``resource.DIGEST.bin`` has the data of large `dense_resource` attributes in them.
-    Steps with debug information read the located texts instead of the canonical ones.
+    Steps with debug information read the located texts instead of the canonical ones. With ``names``
+    there is ``named.N.mlir``, too: the located text with the names of values.
     """
 
     passes: str = ""  # builtin.module pipeline run first, e.g. linalg to gpu
     source_name: str = ""  # relative to the project; part of the located texts, hence of the key
+    names: bool = False
 
 
 @frozen

@@ -37,7 +37,7 @@ from gpubuild.plan.sources import (
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import suggestion
 from gpubuild.targets.registry import vendor
-from gpubuild.targets.target import Target
+from gpubuild.targets.target import FULL, Target
 from gpubuild.targets.vendor import Format
 
 
@@ -399,9 +399,11 @@ def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple
             for role, name in files.items()
         )
     index = settled.module.index
-    text = f"{'located' if target.debug or target.sanitize else 'module'}.{index}.mlir"
+    text = "located" if target.debug or target.sanitize else "module"
+    if target.debug == FULL:
+        text = "named"
     located = outline.output_path(f"located.{index}.mlir")
     return (
-        Input(name="module", path=outline.output_path(text), producer=outline.id),
+        Input(name="module", path=outline.output_path(f"{text}.{index}.mlir"), producer=outline.id),
         Input(name="located", path=located, producer=outline.id, in_key=False),
     )

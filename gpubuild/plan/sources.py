@@ -26,7 +26,7 @@ from gpubuild.model.step import (
 from gpubuild.plan.layout import Layout
 from gpubuild.support.frozen import field, frozen, replace
 from gpubuild.targets.registry import vendor
-from gpubuild.targets.target import Target
+from gpubuild.targets.target import FULL, Target
 
 
 @frozen
@@ -172,7 +172,7 @@ class SourcePlanner:
         return Step(
             id=f"outline/{shown}" + (f"#{directory.name[-12:]}" if passes else ""),
             kind=StepKind.OUTLINE,
-            params=OutlineParams(passes=passes, source_name=shown),
+            params=OutlineParams(passes=passes, source_name=shown, names=_describes_variables(self.project)),
             inputs=(Input(name="source", path=source),),
             dynamic_dir=directory,
             tools=(OURS, FACTS, "mlir", HOST_MATH),
@@ -267,6 +267,12 @@ def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
         Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
         for number, name in enumerate(names)
     )
+
+
+def _describes_variables(project: Project) -> bool:
+    modules = (module for program in project.programs.values() for module in program.modules.values())
+    levels = [*(target.debug for target in project.targets.values()), *(module.debug for module in modules)]
+    return FULL in levels
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

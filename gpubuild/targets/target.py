@@ -20,6 +20,9 @@ class Sanitize(StrEnum):
     UNINITIALIZED = "uninitialized"
 
 
+FULL = "full"  # `debug: full`: with variables
+
+
 @frozen
 class Target:
     """One entry of ``targets:`` with every option settled.
@@ -46,7 +49,7 @@ class Target:
     flags: tuple[str, ...] = ()
     abi: str = ""
     assembler_options: tuple[str, ...] = ()
-    debug: bool = False
+    debug: bool | str = False  # or FULL
     device_libs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
     passes: str = ""
     format: str = field(default="", repr=False, compare=False)

@@ -1,8 +1,8 @@
 """A FileCheck file for each pass: what it makes of a module, by itself.
 
 ``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, as ``gpubuild pass`` does; an
-option is ``--fast-math``, ``--debug`` or ``--sanitize=CHECK[,CHECK]``. A pass of many parts has several
-files, ``PASS.TOPIC.mlir``. The lines of the result, or of the error, are checked by the
+option is ``--fast-math``, ``--debug``, ``--debug-full`` or ``--sanitize=CHECK[,CHECK]``. A pass of many
+parts has several files, ``PASS.TOPIC.mlir``. The lines of the result, or of the error, are checked by the
 prefix CHECK, or where a file has several runs by that of the target in capitals (``SM_60``).
 """
 
@@ -21,6 +21,7 @@ from gpubuild.engine.backends.lowering import passes_of, run_range
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.errors import StepError
 from gpubuild.targets.registry import kinds
+from gpubuild.targets.target import FULL
 
 FOLDER = Path(__file__).parent
 FILES = sorted(FOLDER.glob("*.mlir"))
@@ -62,7 +63,7 @@ def result(text: str, run: Run) -> str:
     params = target_params(
         run.target,
         fast_math="--fast-math" in run.options,
-        debug="--debug" in run.options,
+        debug=FULL if "--debug-full" in run.options else "--debug" in run.options,
         sanitize=",".join(checks),
     )
     first, _, last = run.names.partition("..")

@@ -236,8 +236,12 @@ FINISH_LLVM: Pass[GpuLowering] = upstream(
 
 def debug_scope(emission: str) -> Pass[GpuLowering]:
     """Return the pass that turns locations into debug information, where the target asks for it."""
-    text = f"builtin.module(ensure-debug-info-scope-on-llvm-func{{emission-kind={emission}}})"
-    return upstream("add-debug-scopes", text, when=lambda state: state.params.target.debug)
+
+    def text(state: GpuLowering) -> str:
+        kind = "Full" if state.debug_variables else emission
+        return f"builtin.module(ensure-debug-info-scope-on-llvm-func{{emission-kind={kind}}})"
+
+    return upstream("add-debug-scopes", text, when=lambda state: bool(state.params.target.debug))
 
 
 # ---- for functions in LLVM's dialect, also those that passes of the user made ----

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.value_names import Names
 from gpubuild.support.frozen import frozen
 
 
@@ -49,4 +50,7 @@ class Legalization:
     fast_math: bool = False
     finite_only: bool = False  # no number is infinite or NaN
     exact_roots: bool = True  # square roots are rounded correctly, also with fast mathematics
+    debug_variables: bool = False
+    keep_values: bool = False  # of these in memory
+    names: Names = field(default_factory=Names)  # of variables
     warnings: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
-from gpubuild.engine.ir import contexts, locations, user_pipeline
+from gpubuild.engine.ir import contexts, locations, user_pipeline, value_names
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
@@ -60,11 +60,17 @@ def run(params: OutlineParams, io: StepIO) -> None:
     text, name = resources.text, params.source_name or "<source>"
     lines = SourceText(text, name)
     with contexts.context():
+
+        def settle(module: ir.Module) -> None:
+            resources.settle(module, lines)
+            if params.names:
+                value_names.name_values(module, text)
+                value_names.write_argument_names(module)
+
         with io.stage("parse"):
             source_checks.check_source(text, lines, name)
-            module = contexts.parse(
-                text, source_name=name, settle=lambda module: resources.settle(module, lines)
-            )
+            module = contexts.parse(text, source_name=name, settle=settle)
+            value_names.read_argument_names(module)
             source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
             with io.stage("passes"):
@@ -82,7 +88,9 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 _refuse_kernel_modules(source)
             _refuse_nested_launches(source)
             if first(source.module.operation, lambda op: op.name == "gpu.launch") is not None:
+                launches = value_names.names_of_launches(source.module) if params.names else {}
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
+                value_names.name_kernels(source.module, launches)
             contexts.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
             launch_checks.refuse_impossible(source.module, source.lines)
@@ -96,7 +104,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             for warning in warnings:
                 io.warn(warning.render())
         with io.stage("split"):
-            _split(source, io)
+            _split(source, io, named=params.names)
 
 
 def _upstream_cannot_serialize(module: ir.Module) -> bool:
@@ -133,7 +141,7 @@ def _replaced_targets(before: dict[str, str], after: dict[str, str]) -> Iterator
             )
 
 
-def _split(source: _Source, io: StepIO) -> None:
+def _split(source: _Source, io: StepIO, *, named: bool) -> None:
     module = source.module
     block = module.operation.regions[0].blocks[0]
     inherited = {
@@ -151,6 +159,9 @@ def _split(source: _Source, io: StepIO) -> None:
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
         placed += locations.table(alone, text, source.lines)
+        if named:
+            value_names.write_argument_names(alone)
+            io.write(f"named.{number}.mlir", contexts.located_text(alone))
         used = source.resources.write(text, io)
         entries.append(entry | {"calls": libraries_called(text)} | ({"resources": used} if used else {}))
         _replace_by_placeholder(kernels)

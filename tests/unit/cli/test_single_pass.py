@@ -37,7 +37,7 @@ def test_one_pass_or_a_range(tmp_path: Path) -> None:
 
 def test_names(tmp_path: Path) -> None:
     listed = gpubuild(tmp_path, "pass", "gfx90a", "--list")
-    assert listed.stdout.split()[:2] == ["own-passes", "expand-matrices"]
+    assert listed.stdout.split()[1:3] == ["own-passes", "expand-matrices"]
     (tmp_path / "k.mlir").write_text(KERNEL)
     wrong = gpubuild(tmp_path, "pass", "gfx90a", "expand-subgroup-idz", "k.mlir")
     assert wrong.returncode == 2

@@ -124,10 +124,13 @@ def compile_module(
         return Compiled(in_child(run_step, Path(folder), StepKind.COMPILE, params, inputs, OUTPUTS, given))
 
 
-def outline_source(text: str, *, name: str = "k.mlir", passes: str = "") -> dict[str, str]:
+def outline_source(
+    text: str, *, name: str = "k.mlir", passes: str = "", names: bool = False
+) -> dict[str, str]:
     """All outputs of an outline step, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        return in_child(_outline, Path(folder), OutlineParams(passes=passes, source_name=name), text)
+        params = OutlineParams(passes=passes, source_name=name, names=names)
+        return in_child(_outline, Path(folder), params, text)
 
 
 def _outline(folder: Path, params: OutlineParams, text: str) -> dict[str, str]:

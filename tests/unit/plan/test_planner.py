@@ -16,7 +16,7 @@ from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource
 from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
-from gpubuild.targets.target import Target
+from gpubuild.targets.target import FULL, Target
 
 ROOT = Path("/project")
 ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
@@ -238,8 +238,9 @@ def test_several_sources_have_several_host_parts() -> None:
     assert names == [*(f"object.{n}" for n in range(5)), "archive.5", "runtime"]
 
 
-def test_debug_compiles_the_located_text() -> None:
-    targets = {"cpu": replace(TARGETS["cpu"], debug=True)}
+@pytest.mark.parametrize(("level", "text"), [(True, "located.0.mlir"), (FULL, "named.0.mlir")])
+def test_debug_compiles_the_located_text(level: bool | str, text: str) -> None:
+    targets = {"cpu": replace(TARGETS["cpu"], debug=level)}
     program = make_program(ROOT, "app", "app.mlir", targets=("cpu",))
     planner = Planner(
         project=make_project(ROOT, program, targets=targets),
@@ -249,7 +250,8 @@ def test_debug_compiles_the_located_text() -> None:
     )
     plan = planner.full_plan((program,), {"outline/app.mlir": ONE})
     inputs = {i.name: i for i in plan.steps["app/compile/k/cpu"].inputs}
-    assert inputs["module"].path.name == "located.0.mlir"
+    assert inputs["module"].path.name == text
+    assert plan.steps["outline/app.mlir"].params.names == (level == FULL)
     assert inputs["module"].in_key
     assert not inputs["located"].in_key
 

@@ -30,6 +30,7 @@ from gpubuild.engine.ir.query import operations
 from gpubuild.engine.legalize import (
     all_reduce,
     arith_expansions,
+    debug_variables,
     subgroup_reduce,
     unsupported_ops,
     workarounds,
@@ -37,6 +38,7 @@ from gpubuild.engine.legalize import (
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
+from gpubuild.targets.target import FULL
 
 _PRIVATE_SPACE = 5  # of a work-item's own memory
 _STACK_SAVE = "llvm.intr.stacksave"
@@ -79,6 +81,7 @@ def start(params: CompileParams, source: SourceText) -> AmdLowering:
         finite_only="finite_only" in params.target.flags,
         exact_roots=rounds_roots(params.target),
         params=params,
+        debug_variables=params.target.debug == FULL,
     )
 
 
@@ -140,6 +143,7 @@ def _take_formats(module: ir.Module, state: AmdLowering) -> None:
 
 
 PASSES: tuple[Pass[AmdLowering], ...] = (
+    debug_variables.RECORD,
     *replaceable(
         ops.EXPAND_MATRICES,
         *LOWER_STRUCTURES,
@@ -162,6 +166,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         upstream("convert-to-rocdl", _convert),
         FINISH_LLVM,
     ),
+    debug_variables.describe(workgroup_variables=True, only_registers=True),
     debug_scope("LineTablesOnly"),
     mark_kernels("rocdl.kernel"),
     rewriting("allow-large-workgroups", {"llvm.func": _allow_large_workgroups}),

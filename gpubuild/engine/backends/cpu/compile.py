@@ -28,6 +28,7 @@ from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.legalize import debug_variables
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
@@ -118,7 +119,12 @@ def lower_text(
             raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
         passes = PASSES
         if params.target.passes:
-            passes = (RECORD_WRITTEN_OPS, _own_passes(params.target, resources), *TO_CPU)
+            passes = (
+                RECORD_WRITTEN_OPS,
+                debug_variables.RECORD,
+                _own_passes(params.target, resources),
+                *TO_CPU,
+            )
         run_passes(module, passes, lowering)
         if not lowering.kernels:
             raise StepError(

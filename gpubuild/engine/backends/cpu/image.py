@@ -8,6 +8,7 @@ from gpubuild.engine.backends.cpu import alias_versioning, image_layout, workgro
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts, Parameters, Tier
 from gpubuild.engine.backends.cpu.nontemporal import FUNCTION_ATTRIBUTES
 from gpubuild.support.frozen import frozen
+from gpubuild.targets.target import FULL
 
 _AXES = "xyz"
 # Bytes; LLVM computes the sizes of other types.
@@ -31,7 +32,7 @@ def image_text(
     kernels: Sequence[Kernel],
     sites: Sequence[str],
     *,
-    debug: bool = False,
+    debug: bool | str = False,
     flags: int = 0,
     fence: str = "",
 ) -> str:
@@ -107,7 +108,7 @@ def escaped(text: str) -> str:
 class _Text:
     """Collects definitions, and numbers strings and debug scopes."""
 
-    def __init__(self, *, debug: bool) -> None:
+    def __init__(self, *, debug: bool | str) -> None:
         self._parts: list[str] = []
         self._strings = 0
         self._scopes: list[str] = []
@@ -138,11 +139,12 @@ class _Text:
     def finish(self) -> str:
         tail = ["!0 = !{i32 1, i32 1025}"]
         if self._debug:
+            kind = "FullDebug" if self._debug == FULL else "LineTablesOnly"
             tail += [
                 "!llvm.dbg.cu = !{!1}",
                 "!llvm.module.flags = !{!5}",
                 '!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !2, producer: "gpubuild", '
-                "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)",
+                f"isOptimized: true, runtimeVersion: 0, emissionKind: {kind})",
                 '!2 = !DIFile(filename: "gpubuild", directory: "")',
                 "!3 = !DISubroutineType(types: !4)",
                 "!4 = !{}",

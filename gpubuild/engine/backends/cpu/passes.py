@@ -50,6 +50,7 @@ from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import matching
 from gpubuild.engine.legalize import (
     all_reduce,
+    debug_variables,
     matrices,
     memory_spaces,
     subgroup_reduce,
@@ -59,7 +60,7 @@ from gpubuild.engine.legalize import (
 )
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.target import Sanitize
+from gpubuild.targets.target import FULL, Sanitize
 
 _CAPABILITIES = Capabilities(
     devices="CPUs",
@@ -75,8 +76,9 @@ def _checked(lowering: CpuLowering) -> bool:
     return bool(lowering.sanitize)
 
 
-def _unchecked(lowering: CpuLowering) -> bool:
-    return not lowering.sanitize
+def _optimizes(lowering: CpuLowering) -> bool:
+    """Return whether work-items may share code: checks and variables are about single ones."""
+    return not lowering.sanitize and not lowering.debug_variables
 
 
 def _checks_barriers(lowering: CpuLowering) -> bool:
@@ -179,6 +181,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
 TO_CPU: tuple[Pass[CpuLowering], ...] = (
     CALL_LIBRARIES_DIRECTLY,
     Pass(name="check-translatable", run=_check_translatable),
+    debug_variables.describe(workgroup_variables=False),
     Pass(name="pass-work-items", run=abi.pass_work_items),
     Pass(name="place-workgroup-memory", run=place_workgroup_memory),
     Pass(name="lower-calls", run=lower_calls),  # the next two call services through pointers
@@ -196,12 +199,13 @@ TO_CPU: tuple[Pass[CpuLowering], ...] = (
     ),
 )
 PASSES: tuple[Pass[CpuLowering], ...] = (
+    debug_variables.RECORD,
     RECORD_WRITTEN_OPS,
     *LEGALIZE,
     *TO_LOOPS,
     *SANITIZE,
-    Pass(name="coalesce-workgroups", run=coalesce_workgroups, when=_unchecked),
-    Pass(name="version-aliases", run=version_aliases, when=_unchecked),
+    Pass(name="coalesce-workgroups", run=coalesce_workgroups, when=_optimizes),
+    Pass(name="version-aliases", run=version_aliases, when=_optimizes),
     Pass(name="mark-streaming", run=mark_streaming),
     *FISSION,
     Pass(name="keep-barriers-apart", run=_check("keep_barriers_apart"), when=_checks_barriers),
@@ -219,6 +223,8 @@ def start(params: CompileParams, source: SourceText) -> CpuLowering:
         fast_math=params.target.fast_math,
         text_digest=text_digest(source.text),
         sanitize=frozenset(params.target.sanitize),
-        debug=params.target.debug,
+        debug=bool(params.target.debug),
+        debug_variables=params.target.debug == FULL,
+        keep_values=params.target.opt_level == 0,
         probe_stack=params.target.triple.startswith("x86_64"),
     )

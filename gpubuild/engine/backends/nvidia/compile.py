@@ -31,7 +31,9 @@ from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
+from gpubuild.support.frozen import replace
 from gpubuild.targets.nvidia import ptx_features
+from gpubuild.targets.target import FULL
 from gpubuild.toolchain.run import run_tool
 
 # Functions that the CUDA driver provides to every kernel.
@@ -55,6 +57,8 @@ def run(params: CompileParams, io: StepIO) -> None:
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
+    if params.target.debug == FULL:  # ptxas has no optimised debugging
+        params = replace(params, target=replace(params.target, opt_level=0))
     stages = STAGES
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, assemble_relocatable, after="ptxas")
@@ -129,7 +133,7 @@ def _run_ptxas(build: DeviceBuild, option: str, *, role: str) -> str:
     params, io = build.params, build.io
     command = [*io.tool("ptxas"), f"-arch={params.target.chip}", f"-O{params.target.opt_level}", option]
     if params.target.debug:
-        command.append("-lineinfo")  # -g would switch optimisation off
+        command.append("-g" if params.target.debug == FULL else "-lineinfo")  # -g switches optimisation off
     command += params.target.assembler_options
     done = run_tool([*command, _PTX_FILE, "-o", io.tool_out(role)], cwd=io.scratch)
     try:

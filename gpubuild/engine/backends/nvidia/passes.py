@@ -26,11 +26,18 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import first
-from gpubuild.engine.legalize import all_reduce, memory_spaces, subgroup_reduce, unsupported_ops
+from gpubuild.engine.legalize import (
+    all_reduce,
+    debug_variables,
+    memory_spaces,
+    subgroup_reduce,
+    unsupported_ops,
+)
 from gpubuild.engine.legalize import workarounds as generic_workarounds
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.nvidia import NVIDIA, ptx_asked
+from gpubuild.targets.target import FULL
 
 _NVGPU = "builtin.module(gpu.module(convert-nvgpu-to-nvvm))"
 
@@ -59,6 +66,8 @@ def start(params: CompileParams, source: SourceText) -> NvidiaLowering:
         target=params.target.name,
         fast_math=params.target.fast_math,
         params=params,
+        debug_variables=params.target.debug == FULL,
+        keep_values=params.target.opt_level == 0,
         ptx_asked=ptx_asked(params.target.features),
     )
 
@@ -91,6 +100,7 @@ def _attach_target(state: GpuLowering) -> str:
 
 
 PASSES: tuple[Pass[NvidiaLowering], ...] = (
+    debug_variables.RECORD,
     Pass(name="find-ptx-version", run=_find_ptx_version),
     *replaceable(
         memory_spaces.NAME_PRIVATE,
@@ -120,7 +130,8 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         ),
         FINISH_LLVM,
     ),
-    # Not full debug information, with which ptxas refuses to optimise.
+    debug_variables.describe(workgroup_variables=True, fixed_slots=True),
+    # Full debug information only on request: ptxas refuses to optimise with it.
     debug_scope("DebugDirectivesOnly"),
     mark_kernels("nvvm.kernel"),
     flush_denormals(lambda target: "ftz" in target.flags),

@@ -78,9 +78,13 @@ from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES
 from gpubuild.targets.target import Sanitize
 
 
-def add_workgroup_functions(module: ir.Module, _: CpuLowering) -> None:
+def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
     """Copy each kernel that has barriers, or that gains from loops over its work-items."""
     kernels = kernel_module(module)
+    if lowering.debug_variables:  # those of one work-item
+        for kernel in gpu_kernels(module):
+            kernel.attributes[NO_FISSION] = ir.StringAttr.get("`debug: full` keeps work-items apart")
+        return
     waiting = functions_with_barriers(kernels)
     taken = {symbol_name(op) for op in operations(kernels.regions[0].blocks[0])}
     for kernel in gpu_kernels(module):
