@@ -293,29 +293,26 @@ def refer_to_images(text: str, modules: Iterable[str]) -> str:
     ``text`` is upstream's translation of the binaries that :func:`keep_place` left.
     """
     for module in modules:
-        name = escaped(images_symbol(module).encode())
-        given = escaped(f"{module}_binary".encode()).replace(r"\5C", r"\\")  # as LLVM prints it
-        bare = rf'@(?:"{re.escape(given)}"|{re.escape(given)})'
-        text, found = re.subn(
-            rf"^{bare} = internal constant .*$",
-            lambda _, name=name: (
-                f'@"{name}" = external hidden constant i8\n@"{name}.size" = external hidden constant i64'
-            ),
-            text,
-            flags=re.MULTILINE,
+        images = escaped(images_symbol(module).encode())
+        own = escaped(f"{module}_binary".encode()).replace(r"\5C", r"\\")  # as LLVM prints it
+        own = rf'@(?:"{re.escape(own)}"|{re.escape(own)})'
+        definition = re.compile(rf"^{own} = internal constant .*$", re.MULTILINE)
+        load = re.compile(rf"^( *)(.* = call ptr @mgpuModuleLoad\(ptr ){own}, i64 \d+\)", re.MULTILINE)
+        declared = (
+            f'@"{images}" = external hidden constant i8\n@"{images}.size" = external hidden constant i64'
         )
-        text, loads = re.subn(
-            rf"^( *)(.* = call ptr @mgpuModuleLoad\(ptr ){bare}, i64 \d+\)",
-            lambda match, name=name: (
-                f'{match[1]}%gpubuild.size = load i64, ptr @"{name}.size"\n'
-                f'{match[1]}{match[2]}@"{name}", i64 %gpubuild.size)'
-            ),
-            text,
-            flags=re.MULTILINE,
-        )
-        if (found, loads) != (1, 1):
+        call = load.search(text)
+        if call is None or definition.search(text) is None:
             raise StepError(f"the host part does not load the binary of gpu.module @{module}")
+        size = f'{call[1]}%gpubuild.size = load i64, ptr @"{images}.size"\n'
+        changed = f'{size}{call[1]}{call[2]}@"{images}", i64 %gpubuild.size)'
+        text = definition.sub(_literal(declared), text.replace(call[0], changed))
     return text
+
+
+def _literal(text: str) -> str:
+    """Return ``text`` as the replacement in a substitution by a regular expression."""
+    return text.replace("\\", r"\\")
 
 
 def keep_place(binary: ir.Operation) -> None:

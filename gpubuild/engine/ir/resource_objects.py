@@ -94,6 +94,7 @@ def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:
     if not extents:
         return data
     from elftools.elf.elffile import ELFFile  # here: few modules have resources
+    from elftools.elf.sections import SymbolTableSection
 
     changed = bytearray(data)
     file = ELFFile(io.BytesIO(data))
@@ -101,7 +102,9 @@ def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:
         if section.name in extents:
             header = file["e_shoff"] + number * file["e_shentsize"]
             _EXTENT.pack_into(changed, header + _EXTENT_OFFSET, *extents[section.name])
-        for index, symbol in enumerate(section.iter_symbols() if section["sh_type"] == "SHT_SYMTAB" else ()):
+        for index, symbol in enumerate(
+            section.iter_symbols() if isinstance(section, SymbolTableSection) else ()
+        ):
             if symbol["st_info"]["type"] != "STT_OBJECT" or not isinstance(symbol["st_shndx"], int):
                 continue
             name = file.get_section(symbol["st_shndx"]).name

@@ -31,7 +31,6 @@ from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.support.frozen import replace
 from gpubuild.targets.nvidia import ptx_features
 from gpubuild.targets.target import FULL
 from gpubuild.toolchain.run import run_tool
