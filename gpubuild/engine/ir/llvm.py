@@ -108,13 +108,16 @@ def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, byt
     """
     context = module._context  # private: linking must use the module's context
     before = {v.name for v in _values(module) if not v.is_declaration}
+    known: dict[int, set[str]] = {}  # the names that a library defines, by its number
     progress = True
     while progress:
         progress = False
-        for name, data in libraries:
+        for number, (name, data) in enumerate(libraries):
             missing = undefined_symbols(module, globals_too=True)
             if not missing:
                 break
+            if number in known and not known[number] & set(missing):
+                continue
             library = parse(data, context, name=name)
             machine = library.triple.partition("-")[0]
             if machine and machine != module.triple.partition("-")[0]:
@@ -124,6 +127,7 @@ def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, byt
                 )
             library.triple, library.data_layout = module.triple, module.data_layout
             offered = {v.name for v in _values(library) if not v.is_declaration}
+            known[number] = offered
             if not offered & set(missing):
                 continue
             for value in _values(library):

@@ -188,8 +188,8 @@ def link_libraries(build: CpuBuild) -> None:
         llvm.link_library(module, text.encode(), "math functions")
     left = [n for n in llvm.undefined_symbols(module) if n.startswith(libdevice.PREFIX)]
     if left and io.has_tool("libdevice"):
-        data = Path(io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(module, data, build.params.target)
+        library = Path(io.tool("libdevice")[0])
+        build.module = libdevice.link_libdevice(module, library, build.params.target)
     libdevice_calls.link_wide_integers(build.module)
     libdevice_calls.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)

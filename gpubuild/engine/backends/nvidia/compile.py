@@ -82,8 +82,8 @@ def link_libraries(build: DeviceBuild) -> None:
     if libraries:
         llvm.link_libraries(build.module, libraries)
     if any(n.startswith(libdevice.PREFIX) for n in llvm.undefined_symbols(build.module)):
-        data = Path(build.io.tool("libdevice")[0]).read_bytes()
-        build.module = libdevice.link_libdevice(build.module, data, build.params.target)
+        library = Path(build.io.tool("libdevice")[0])
+        build.module = libdevice.link_libdevice(build.module, library, build.params.target)
 
 
 def emit_ptx(build: DeviceBuild) -> None:
