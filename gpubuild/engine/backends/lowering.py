@@ -22,7 +22,7 @@ from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Lowering, Pass, only_when, rewriting, run_passes, selected, upstream
 from gpubuild.engine.ir.query import kernel_functions, module_dialect
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
-from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.ir.step_io import StepIO, lower_input
 from gpubuild.engine.legalize import (
     arith_expansions,
     booleans,
@@ -71,20 +71,9 @@ def lower(
     passes: Sequence[Pass[S]],
     start: Callable[[CompileParams, SourceText], S],
 ) -> S:
-    """Lower input ``module``. When that fails, lower ``located`` for locations in the user's file.
-
-    Raises ``StepError``; both inputs hold the same code, so the second run fails the same way.
-    """
-    try:
-        lowered = lower_text(io.text("module"), params, passes, start, StepResources.of(io))
-    except StepError as plain:
-        if not io.has("located"):
-            raise
-        try:
-            lower_text(io.text("located"), params, passes, start, StepResources.of(io))
-        except StepError as located:
-            raise located from plain
-        raise
+    """Lower input ``module``. Raises ``StepError``."""
+    resources = StepResources.of(io)
+    lowered = lower_input(io, "module", lambda text: lower_text(text, params, passes, start, resources))
     for warning in lowered.warnings:
         io.warn(warning)
     return lowered

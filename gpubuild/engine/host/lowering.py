@@ -10,7 +10,7 @@ from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
 from gpubuild.engine.ir.query import matching
 from gpubuild.engine.ir.resources import External, StepResources
-from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.ir.step_io import StepIO, lower_input
 from gpubuild.engine.legalize import booleans, memory_ops, vectors
 from gpubuild.engine.legalize.unsupported_ops import diagnostics, narrow_memory
 from gpubuild.errors import StepError
@@ -74,17 +74,7 @@ def run(params: HostParams, io: StepIO) -> None:
 
     Raises ``StepError`` whose diagnostics point into the user's file when ``located`` is there.
     """
-    try:
-        lowered = _lower(io.text("host"), params, io)
-    except StepError as plain:
-        if not io.has("located"):
-            raise
-        # Again on the text with locations, for its messages.
-        try:
-            _lower(io.text("located"), params, io)
-        except StepError as located:
-            raise located from plain
-        raise
+    lowered = lower_input(io, "host", lambda text: _lower(text, params, io))
     io.write("mlir", lowered.mlir_text)
     io.write("llvm", lowered.llvm_text)
     object_code.write_object(

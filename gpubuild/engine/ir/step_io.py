@@ -12,16 +12,19 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import TypeVar
 
 from gpubuild.engine.ir import dump
 from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
+
+T = TypeVar("T")
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, read after a crash
@@ -206,6 +209,23 @@ class StepIO:
             ),
             stages=tuple(self._stages),
         )
+
+
+def lower_input(io: StepIO, role: str, lower: Callable[[str], T]) -> T:
+    """Return the result of ``lower`` for the text of input ``role``.
+
+    When that fails, lower ``located``, the same code with locations in the user's file, for its message.
+    """
+    try:
+        return lower(io.text(role))
+    except StepError as plain:
+        if not io.has("located"):
+            raise
+        try:
+            lower(io.text("located"))
+        except StepError as located:
+            raise located from plain
+        raise
 
 
 def _explained(error: BaseException) -> StepError | None:

@@ -86,17 +86,13 @@ def check_target(build: CpuBuild) -> None:
 
 def lower(build: CpuBuild) -> None:
     """Lower MLIR to LLVM IR text; after an error again with locations, for its message."""
-    io = build.io
+    params, resources = build.params, StepResources.of(build.io)
     try:
-        build.llvm_text, build.lowering = lower_text(io.text("module"), build.params, StepResources.of(io))
-    except StepError as plain:
-        if not io.has("located"):
-            raise
-        try:
-            lower_text(io.text("located"), build.params, StepResources.of(io))
-        except StepError as located:
-            raise contexts.with_target(located, build.params.target.name) from plain
-        raise
+        build.llvm_text, build.lowering = step_io.lower_input(
+            build.io, "module", lambda text: lower_text(text, params, resources)
+        )
+    except StepError as error:
+        raise contexts.with_target(error, params.target.name) from error.__cause__
 
 
 def lower_text(
