@@ -39,6 +39,7 @@ from gpubuild.model.step import CompileParams
 from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
 
 _PRIVATE_SPACE = 5  # of a work-item's own memory
+_EXTREMA = frozenset({"f16", "f32", "f64"})  # LLVM selects at most three instructions
 _STACK_SAVE = "llvm.intr.stacksave"
 _WORKGROUP_SIZES = (
     "rocdl.flat_work_group_size",
@@ -154,6 +155,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         all_reduce.SEPARATE,
         all_reduce.EXPAND,
         *EXPAND_TYPES,
+        arith_expansions.extrema_to_llvm(lambda _: _EXTREMA),
         workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),

@@ -26,7 +26,13 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import first
-from gpubuild.engine.legalize import all_reduce, memory_spaces, subgroup_reduce, unsupported_ops
+from gpubuild.engine.legalize import (
+    all_reduce,
+    arith_expansions,
+    memory_spaces,
+    subgroup_reduce,
+    unsupported_ops,
+)
 from gpubuild.engine.legalize import workarounds as generic_workarounds
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.model.step import CompileParams
@@ -108,6 +114,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         all_reduce.SEPARATE,
         ops.WIDEN,
         *EXPAND_TYPES,
+        arith_expansions.extrema_to_llvm(ops.propagates_nan),
         generic_workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,
