@@ -91,6 +91,8 @@ def lower(build: CpuBuild) -> None:
         except StepError as located:
             raise contexts.with_target(located, build.params.target.name) from plain
         raise
+    for warning in build.lowering.warnings:
+        io.warn(warning)
 
 
 def lower_text(

@@ -50,6 +50,10 @@ _FAST = "#llvm.fastmath<nsz, arcp, contract, afn, reassoc>"  # NaN and infinity 
 _FLOAT_OPS = frozenset(
     {"llvm.fadd", "llvm.fsub", "llvm.fmul", "llvm.fdiv", "llvm.frem", "llvm.fneg", "llvm.intr.fma"}
 )
+# With 4,000 operations in a block, LLVM vectorises for 1 to 4 s, with 8,000 for 5 to 20.
+LARGEST_VECTORISED_BLOCK = 4000
+_NO_VECTORS = "noimplicitfloat"
+_NOT_VECTORISED = "#llvm.loop_annotation<vectorize = <disable = true>>"
 
 
 def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
@@ -68,6 +72,33 @@ def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
         for op in matching(function, lambda op: op.name == _ASSEMBLY or op.name.startswith(_FOREIGN)):
             why = "inline assembly is written for one kind of processor" if op.name == _ASSEMBLY else ""
             raise lowering.unsupported(op, why)
+
+
+def limit_large_blocks(module: ir.Module, lowering: CpuLowering) -> None:
+    """Forbid LLVM to vectorise functions with a block of very many operations, and report them.
+
+    LLVM does not vectorise functions that use no implicit floats. It analyses their loops first, unless each
+    loop forbids it.
+    """
+    kernels = {facts.workgroup: facts.name for facts in lowering.kernels}
+    large: dict[str, int] = {}
+    for function in functions(kernel_module(module)):
+        size = max((len(block.operations) for block in function.regions[0].blocks), default=0)
+        if size <= LARGEST_VECTORISED_BLOCK:
+            continue
+        name = kernels.get(symbol_name(function), symbol_name(function))
+        large[name] = max(size, large.get(name, 0))
+        existing = function.attributes["passthrough"]
+        function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.StringAttr.get(_NO_VECTORS)])
+        for block in function.regions[0].blocks:
+            last = block.operations[len(block.operations) - 1]
+            if last.operation.name in ("llvm.br", "llvm.cond_br"):
+                last.attributes["loop_annotation"] = ir.Attribute.parse(_NOT_VECTORISED)
+    lowering.warnings += [
+        f"@{name} has {size:,} operations without a branch and is not vectorised: above "
+        f"{LARGEST_VECTORISED_BLOCK:,}, LLVM's time would grow with the square of their number"
+        for name, size in large.items()
+    ]
 
 
 def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
