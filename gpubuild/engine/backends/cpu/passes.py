@@ -177,7 +177,6 @@ TO_CPU: tuple[Pass[CpuLowering], ...] = (
     Pass(name="lower-barriers", run=lower_barriers),
     Pass(name="refuse-unsupported", run=abi.refuse_unsupported),
     Pass(name="finish-functions", run=abi.finish_functions),
-    Pass(name="limit-large-blocks", run=abi.limit_large_blocks),
     RELAX_WORKGROUP_ATOMICS,
     Pass(name="drop-address-spaces", run=drop_address_spaces),
     Pass(name="relax-float-operations", run=abi.make_fast, when=lambda lowering: lowering.fast_math),

@@ -7,6 +7,7 @@ read ids, sizes and memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from mlir import ir
@@ -74,33 +75,6 @@ def refuse_unsupported(module: ir.Module, lowering: CpuLowering) -> None:
             raise lowering.unsupported(op, why)
 
 
-def limit_large_blocks(module: ir.Module, lowering: CpuLowering) -> None:
-    """Forbid LLVM to vectorise functions with a block of very many operations, and report them.
-
-    LLVM does not vectorise functions that use no implicit floats. It analyses their loops first, unless each
-    loop forbids it.
-    """
-    kernels = {facts.workgroup: facts.name for facts in lowering.kernels}
-    large: dict[str, int] = {}
-    for function in functions(kernel_module(module)):
-        size = max((len(block.operations) for block in function.regions[0].blocks), default=0)
-        if size <= LARGEST_VECTORISED_BLOCK:
-            continue
-        name = kernels.get(symbol_name(function), symbol_name(function))
-        large[name] = max(size, large.get(name, 0))
-        existing = function.attributes["passthrough"]
-        function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.StringAttr.get(_NO_VECTORS)])
-        for block in function.regions[0].blocks:
-            last = block.operations[len(block.operations) - 1]
-            if last.operation.name in ("llvm.br", "llvm.cond_br"):
-                last.attributes["loop_annotation"] = ir.Attribute.parse(_NOT_VECTORISED)
-    lowering.warnings += [
-        f"@{name} has {size:,} operations without a branch and is not vectorised: above "
-        f"{LARGEST_VECTORISED_BLOCK:,}, LLVM's time would grow with the square of their number"
-        for name, size in large.items()
-    ]
-
-
 def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
     """Leave the facts about each kernel in ``lowering``, and set the attributes of functions for LLVM."""
     found = functions(kernel_module(module))
@@ -135,6 +109,38 @@ def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
     lowering.kernels = tuple(kernels)
     for function in found:
         _set_attributes(function, lowering)
+    _limit_large_blocks(found, lowering)
+
+
+def _limit_large_blocks(found: Sequence[ir.Operation], lowering: CpuLowering) -> None:
+    """Forbid LLVM to vectorise functions with a block of very many operations, and report them.
+
+    LLVM does not vectorise functions that use no implicit floats. It analyses their loops first, unless each
+    loop forbids it. Versions for arguments that do not overlap are of use to vectorised code only.
+    """
+    kernels = {facts.workgroup: facts.name for facts in lowering.kernels}
+    large: dict[str, int] = {}
+    for function in found:
+        size = max((len(block.operations) for block in function.regions[0].blocks), default=0)
+        if size <= LARGEST_VECTORISED_BLOCK:
+            continue
+        name = kernels.get(symbol_name(function), symbol_name(function))
+        large[name] = max(size, large.get(name, 0))
+        existing = function.attributes["passthrough"]
+        function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.StringAttr.get(_NO_VECTORS)])
+        for block in function.regions[0].blocks:
+            last = block.operations[len(block.operations) - 1]
+            if last.operation.name in ("llvm.br", "llvm.cond_br"):
+                last.attributes["loop_annotation"] = ir.Attribute.parse(_NOT_VECTORISED)
+    lowering.kernels = tuple(
+        replace(facts, large=True, alias_versions=None) if facts.name in large else facts
+        for facts in lowering.kernels
+    )
+    lowering.warnings += [
+        f"@{name} has {size:,} operations without a branch and is not vectorised: above "
+        f"{LARGEST_VECTORISED_BLOCK:,}, LLVM's time would grow with the square of their number"
+        for name, size in large.items()
+    ]
 
 
 def _facts(module: ir.Module, found: Sequence[ir.Operation]) -> dict[str, FunctionFacts]:
