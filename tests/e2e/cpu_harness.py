@@ -28,7 +28,14 @@ OUTPUTS = ("llvm", "asm", "object", "info")
 
 
 def compile_module(
-    text: str, folder: Path, *, chip: str = "x86-64-v3", located: bool = True, libraries=(), **options
+    text: str,
+    folder: Path,
+    *,
+    chip: str = "x86-64-v3",
+    located: bool = True,
+    libraries=(),
+    warnings: list[str] | None = None,
+    **options,
 ) -> Path:
     """Run the compile step on the gpu.module in ``text``; the folder of its outputs."""
     with contexts.context():
@@ -45,7 +52,7 @@ def compile_module(
         path.write_text(content)
         inputs.append(JobInput(name=role, path=path, digest=digest_bytes(content.encode())))
     tools = Toolchain(Settings.from_environ())
-    run_job(
+    result = run_job(
         Job(
             step_id="test",
             kind=StepKind.COMPILE,
@@ -59,6 +66,8 @@ def compile_module(
             workdir=folder,
         )
     )
+    if warnings is not None:
+        warnings += result.result.warnings
     return folder / "out"
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
-from e2e.cpu_harness import compile_module
+from e2e.cpu_harness import Device, build_runtime, compile_module
+
+from gpubuild.engine.backends.cpu.lower.abi import LARGEST_VECTORISED_BLOCK
 
 
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
@@ -97,3 +100,37 @@ def test_reductions_stay_in_registers(tmp_path: Path) -> None:
     assert "store <8 x float>" not in loop
     # A workgroup of 256 goes through all rounds without a loop.
     assert entries["1.apart"].count("phi i64") == 1
+
+
+def test_very_large_blocks_are_not_vectorised(tmp_path: Path) -> None:
+    """LLVM's time for vectors grows with the square of a block's size. Other kernels keep theirs."""
+    added = LARGEST_VECTORISED_BLOCK
+    lines = (f"%v{n + 1} = arith.addf %v{n}, %v0 : f32" for n in range(added))
+    kernels = {"large": "\n".join(lines), "small": f"%v{added} = arith.addf %v0, %v0 : f32"}
+    text = "".join(
+        f"""gpu.func @{name}(%a: memref<?xf32>, %out: memref<?xf32>) kernel {{
+          %i = gpu.global_id x
+          %v0 = memref.load %a[%i] : memref<?xf32>
+          {body}
+          memref.store %v{added}, %out[%i] : memref<?xf32>
+          gpu.return
+        }}"""
+        for name, body in kernels.items()
+    )
+    warnings: list[str] = []
+    out = compile_module(f"gpu.module @k {{ {text} }}", tmp_path / "k", warnings=warnings)
+    [warning] = warnings
+    assert warning.startswith("@large has 4,0")
+    code = (out / "llvm").read_text()
+    entries = dict(re.findall(r"^define [^\n]*@gpubuild\.run\.([\d.a-z]+)\((.*?)^}$", code, re.M | re.S))
+    assert set(entries) >= {"0.any", "1.any", "1.apart"}
+    assert "fadd <" not in entries["0.any"]
+    assert "fadd <" in entries["1.apart"]
+    x = np.linspace(1, 2, 100, dtype=np.float32)
+    expected = x.copy()
+    for _ in range(added):
+        expected += x
+    found = np.zeros(100, np.float32)
+    module = Device(build_runtime(tmp_path)).load(out)
+    module.launch("large", 4, 25, x, found)
+    np.testing.assert_array_equal(found, expected)

@@ -19,6 +19,7 @@ class CompareFloats(IntEnum):
     EQ = 1
     GT = 2
     NE = 6
+    ORDERED = 7
 
 
 class Emitter:
@@ -96,9 +97,16 @@ class Emitter:
         """Create an ``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
-    def call_intrinsic(self, name: str, results: Sequence[ir.Type] = ()) -> ir.Operation:
-        """Call an LLVM intrinsic without operands, such as ``llvm.nvvm.activemask``."""
-        return self._call("llvm.call_intrinsic", {"intrin": ir.StringAttr.get(name)}, [], results)
+    def call_intrinsic(
+        self,
+        name: str,
+        results: Sequence[ir.Type] = (),
+        operands: Sequence[ir.Value] = (),
+        attributes: Mapping[str, ir.Attribute] | None = None,
+    ) -> ir.Operation:
+        """Call an LLVM intrinsic, such as ``llvm.nvvm.activemask``."""
+        named = {"intrin": ir.StringAttr.get(name), **(attributes or {})}
+        return self._call("llvm.call_intrinsic", named, operands, results)
 
     def call(self, name: str, operands: Sequence[ir.Value], results: Sequence[ir.Type] = ()) -> ir.Operation:
         """Call a function of the LLVM dialect."""

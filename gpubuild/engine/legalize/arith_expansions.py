@@ -6,15 +6,19 @@ gpu.module; and the flags of fast mathematics.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.builder import Compare, CompareFloats, Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting
 from gpubuild.engine.ir.query import element_type, matching, operations, scalar_bits, shaped_like
 from gpubuild.engine.legalize.state import Legalization
 
+S = TypeVar("S", bound=Legalization)
 _FLAGS = re.compile(r"#arith\.fastmath<(.*)>")
 _FINITE_ONLY = ("nnan", "ninf")
 _APPROXIMATE = ("afn", "arcp", "contract")
@@ -24,6 +28,12 @@ _EXPONENT_BITS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11
 _F32_DIGITS, _WORD_BITS = 24, 64
 # Ten bits below its first one, a number has more digits than bf16 has. From each of these bits, f32 holds 24.
 _STICKY_BITS, _ABOVE_STICKY = (14, 28, 42), 10
+# By operation: LLVM's intrinsic that returns NaN if an operand is NaN, and the one that returns the other.
+_EXTREMA = {
+    "arith.maximumf": ("llvm.intr.maximum", "llvm.maximumnum"),
+    "arith.minimumf": ("llvm.intr.minimum", "llvm.minimumnum"),
+}
+_ORDERED_ZEROS = frozenset({"f16", "f32", "f64"})  # types whose minimum and maximum every GPU has
 
 
 def _expand_clamp(op: ir.Operation, _: Lowering) -> None:
@@ -138,6 +148,41 @@ def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: boo
     limit -= 1 << bits if limit >> (bits - 1) else 0  # as a signed number
     small = emit.compare(Compare.ULT, magnitude, emit.constant(limit, kind))
     return emit.select(small, value, short)
+
+
+def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
+    """Return the pass that lowers minimumf and maximumf of GPUs, which ``arith-expand`` would expand.
+
+    To the instructions of all GPUs, -0.0 is less than 0.0. Those for types in ``propagate_nan`` return NaN
+    if an operand is NaN; the others return the other operand. Types that no GPU has, and vectors of several
+    dimensions, stay.
+    """
+
+    def run(op: ir.Operation, state: S) -> None:
+        kind = op.results[0].type
+        scalar, whole = str(element_type(kind)), propagate_nan(state)
+        if scalar not in _ORDERED_ZEROS.union(whole) or (scalar != str(kind) and not _is_row(kind)):
+            return
+        emit = Emitter(op)
+        left, right = op.operands
+        found = _FLAGS.fullmatch(str(op.attributes["fastmath"]))
+        words = found[1] if found else "none"
+        flags = {"fastmathFlags": ir.Attribute.parse(f"#llvm.fastmath<{words}>")}
+        propagating, numeric = _EXTREMA[op.name]
+        if scalar in whole:
+            emit.replace(emit.value(propagating, [left, right], kind, flags))
+            return
+        value = emit.call_intrinsic(numeric, [kind], [left, right], flags).results[0]
+        if not {"nnan", "fast"}.intersection(words.split(",")):
+            numbers = emit.compare_floats(CompareFloats.ORDERED, left, right)
+            value = emit.select(numbers, value, emit.constant(math.nan, kind))
+        emit.replace(value)
+
+    return rewriting("extrema-to-llvm", dict.fromkeys(_EXTREMA, run))
+
+
+def _is_row(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.VectorType) and kind.rank == 1 and not kind.scalable
 
 
 def _expand_bitcast(op: ir.Operation, _: Lowering) -> None:

@@ -12,6 +12,8 @@ the smallest scale, 2 to the -127th, as zero.
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
@@ -80,11 +82,15 @@ FORMATS = {
 _CONVERTED_ONLY = "f8E4M3B11FNUZ"
 _EMULATED = ",".join(name for name in FORMATS if name != _CONVERTED_ONLY)
 _EMULATE = f"arith-emulate-unsupported-floats{{source-types={_EMULATED} target-type=f32}}"
+_SMALL_FLOAT = re.compile(r"f[468]E\d")
 _KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.extf", "arith.select", "arith.truncf"})
 
 
 def _emulate(module: ir.Module, lowering: Lowering) -> None:
     """Do arithmetic on small floats in f32, with conversions before and after."""
+    text = lowering.source.text
+    if text and not _SMALL_FLOAT.search(text):
+        return  # much faster than a walk
     if first(module.operation, _calculates) is not None:
         contexts.run_passes(module, f"builtin.module(gpu.module({_EMULATE}))", source=lowering.source)
 

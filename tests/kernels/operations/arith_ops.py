@@ -127,6 +127,31 @@ def _integers() -> None:
         )
 
 
+def _signed_zeros(kind: str, dtype: type) -> None:
+    """To both operations -0.0 is less than 0.0: the reciprocals of their results differ."""
+    numbers = np.array([0.0, -0.0, 1.0, -2.0, np.nan, -np.inf, np.inf], dtype)
+    x, y = numbers[np.arange(COUNT) % 7], numbers[np.arange(COUNT) // 7 % 7]
+    negative = np.signbit(x), np.signbit(y)
+    for op, function, sign in (
+        ("maximumf", np.maximum, np.logical_and(*negative)),
+        ("minimumf", np.minimum, np.logical_or(*negative)),
+    ):
+        found = function(x, y)
+        found[found == 0] = np.where(sign, -0.0, 0.0)[found == 0]
+        with np.errstate(divide="ignore"):
+            PROGRAMS.append(
+                each(
+                    f"arith_{op}_zeros_{kind}",
+                    f"arith.{op} {kind}, zeros of both signs",
+                    f"%one = arith.constant 1.0 : {kind}\n    %m = arith.{op} %x, %y : {kind}\n"
+                    f"    %r = arith.divf %one, %m : {kind}",
+                    [x, y],
+                    np.divide(dtype(1), found),
+                    breaks=(f"arith.{op}", "arith.addf"),
+                )
+            )
+
+
 def _floats() -> None:
     basic = {"addf": np.add, "subf": np.subtract, "mulf": np.multiply, "divf": np.divide, "remf": np.fmod}
     extremes = {"maximumf": np.maximum, "minimumf": np.minimum, "maxnumf": np.fmax, "minnumf": np.fmin}
@@ -149,6 +174,7 @@ def _floats() -> None:
         PROGRAMS.append(
             each(f"arith_negf_{kind}", f"arith.negf {kind}", f"%r = arith.negf %x : {kind}", [x], -x)
         )
+        _signed_zeros(kind, dtype)
     x, y = from_bf16(to_bf16(floats(np.float32))), from_bf16(to_bf16(floats(np.float32)))
     for op, function in (basic | extremes).items():
         first = np.where(np.arange(len(x)) % 5 == 0, np.nan, x).astype(np.float32) if op in extremes else x

@@ -67,6 +67,26 @@ def _repair(emu: ModuleType) -> None:
 
     emu._Ctx.optional_field = optional_field
     _repair_dpp(emu)
+    _repair_zeros(emu)
+
+
+# Of minimum and maximum: the ISA of CDNA writes `(S0 == +0.0) && (S1 == -0.0)`.
+_ZEROS = re.compile(
+    r"\(\((?P<left>[^()]*(?:\([^()]*\))?) == (?P<sign>[+-])0\.0\)"
+    r" && \((?P<right>[^()]*(?:\([^()]*\))?) == [+-]0\.0\)\)"
+)
+
+
+def _repair_zeros(emu: ModuleType) -> None:
+    """Zeros of two signs, which the emulator compares as numbers, so that they are equal."""
+    original = emu.get_pcode
+
+    def signed(found: re.Match[str]) -> str:
+        left, right = (re.findall(r"S[01]\.f\d+", found[side])[0] for side in ("left", "right"))
+        signs = ("!", "") if found["sign"] == "+" else ("", "!")
+        return f"{found[0][:-1]} && {signs[0]}sign({left}) && {signs[1]}sign({right}))"
+
+    emu.get_pcode = functools.cache(lambda op: _ZEROS.sub(signed, original(op)))
 
 
 def _repair_dpp(emu: ModuleType) -> None:

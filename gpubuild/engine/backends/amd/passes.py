@@ -41,6 +41,7 @@ from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_r
 from gpubuild.targets.target import FULL
 
 _PRIVATE_SPACE = 5  # of a work-item's own memory
+_EXTREMA = frozenset({"f16", "f32", "f64"})  # LLVM selects at most three instructions
 _STACK_SAVE = "llvm.intr.stacksave"
 _WORKGROUP_SIZES = (
     "rocdl.flat_work_group_size",
@@ -158,6 +159,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         all_reduce.SEPARATE,
         all_reduce.EXPAND,
         *EXPAND_TYPES,
+        arith_expansions.extrema_to_llvm(lambda _: _EXTREMA),
         workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),

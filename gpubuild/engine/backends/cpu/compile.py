@@ -93,6 +93,8 @@ def lower(build: CpuBuild) -> None:
         )
     except StepError as error:
         raise contexts.with_target(error, params.target.name) from error.__cause__
+    for warning in build.lowering.warnings:
+        build.io.warn(warning)
 
 
 def lower_text(

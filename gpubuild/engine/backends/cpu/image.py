@@ -14,6 +14,7 @@ _AXES = "xyz"
 # Bytes; LLVM computes the sizes of other types.
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8,
           "ptr": 8}  # fmt: skip
+_NOT_VECTORISED = '!6 = distinct !{!6, !7}\n!7 = !{!"llvm.loop.vectorize.enable", i1 false}'
 _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
 
 
@@ -137,7 +138,7 @@ class _Text:
         return f" !dbg !{number}", f", !dbg !{number + 1}"
 
     def finish(self) -> str:
-        tail = ["!0 = !{i32 1, i32 1025}"]
+        tail = ["!0 = !{i32 1, i32 1025}", _NOT_VECTORISED]
         if self._debug:
             kind = "FullDebug" if self._debug == FULL else "LineTablesOnly"
             tail += [
@@ -285,7 +286,7 @@ def _run_entry(
     callee = kernel.facts.workgroup or kernel.facts.name
     call = f"call void @{quoted(callee)}({arguments}) alwaysinline{location}"
     attributes = _STREAMS if kernel.facts.streams else ""
-    work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents)
+    work = f"  {call}\n" if kernel.facts.workgroup else _item_nest(call, extents, kernel.facts)
     return f"""define internal void {name}({", ".join(parameters)}) noinline{attributes}{scope} {{
 entry:
 {head}{loads}{facts}  %gx64 = zext i32 %gx to i64
@@ -313,8 +314,9 @@ exit:
 }}"""
 
 
-def _item_nest(call: str, extents: Mapping[str, str]) -> str:
+def _item_nest(call: str, extents: Mapping[str, str], facts: KernelFacts) -> str:
     """Return loops over the work-items of a workgroup around ``call``, which runs one of them."""
+    loop = ", !llvm.loop !6" if facts.large else ""
     ids = {
         a: _store("i32", f"%t{a}", image_layout.ITEM_THREAD_ID + 4 * i, f"t{a}") for i, a in enumerate(_AXES)
     }
@@ -335,7 +337,7 @@ x:
 {linear}  {call}
   %tx.next = add nuw nsw i32 %tx, 1
   %x.more = icmp ult i32 %tx.next, {extents["x"]}
-  br i1 %x.more, label %x, label %y.end
+  br i1 %x.more, label %x, label %y.end{loop}
 y.end:
   %ty.next = add nuw nsw i32 %ty, 1
   %y.more = icmp ult i32 %ty.next, {extents["y"]}

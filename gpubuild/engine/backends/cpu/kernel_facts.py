@@ -149,3 +149,4 @@ class KernelFacts:
     stack_units: int = 0  # of image_layout.STACK_UNIT; 0 where any thread's stack suffices
     alias_versions: Parameters | None = None  # if it has a version for arguments that do not overlap
     coalesced: bool = False  # workgroups side by side may run as one
+    large: bool = False  # has a block with so many operations that LLVM must not vectorise it

@@ -167,6 +167,12 @@ _REDUX = {
 }  # fmt: skip
 _REDUX_SINCE = 80
 _I32_BITS = 32
+_EXTREMA = frozenset({"f16", "bf16", "f32"})  # types of max.NaN and min.NaN
+
+
+def propagates_nan(state: GpuLowering) -> frozenset[str]:
+    """Return the types whose minimum and maximum the chip has with NaN as result."""
+    return _EXTREMA if sm_number(state.params.target.chip) >= _ASYNC else frozenset()
 
 
 def _reduce(op: ir.Operation, state: GpuLowering) -> None:

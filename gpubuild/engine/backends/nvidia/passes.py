@@ -28,6 +28,7 @@ from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import first
 from gpubuild.engine.legalize import (
     all_reduce,
+    arith_expansions,
     debug_variables,
     memory_spaces,
     subgroup_reduce,
@@ -118,6 +119,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         all_reduce.SEPARATE,
         ops.WIDEN,
         *EXPAND_TYPES,
+        arith_expansions.extrema_to_llvm(ops.propagates_nan),
         generic_workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,

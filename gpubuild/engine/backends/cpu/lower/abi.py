@@ -7,6 +7,7 @@ read ids, sizes and memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from mlir import ir
@@ -51,6 +52,10 @@ _FAST = "#llvm.fastmath<nsz, arcp, contract, afn, reassoc>"  # NaN and infinity 
 _FLOAT_OPS = frozenset(
     {"llvm.fadd", "llvm.fsub", "llvm.fmul", "llvm.fdiv", "llvm.frem", "llvm.fneg", "llvm.intr.fma"}
 )
+# With 4,000 operations in a block, LLVM vectorises for 1 to 4 s, with 8,000 for 5 to 20.
+LARGEST_VECTORISED_BLOCK = 4000
+_NO_VECTORS = "noimplicitfloat"
+_NOT_VECTORISED = "#llvm.loop_annotation<vectorize = <disable = true>>"
 
 
 def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
@@ -106,6 +111,38 @@ def finish_functions(module: ir.Module, lowering: CpuLowering) -> None:
     lowering.kernels, lowering.entries = tuple(kernels), tuple(entries)
     for function in found:
         _set_attributes(function, lowering)
+    _limit_large_blocks(found, lowering)
+
+
+def _limit_large_blocks(found: Sequence[ir.Operation], lowering: CpuLowering) -> None:
+    """Forbid LLVM to vectorise functions with a block of very many operations, and report them.
+
+    LLVM does not vectorise functions that use no implicit floats. It analyses their loops first, unless each
+    loop forbids it. Versions for arguments that do not overlap are of use to vectorised code only.
+    """
+    kernels = {facts.workgroup: facts.name for facts in lowering.kernels}
+    large: dict[str, int] = {}
+    for function in found:
+        size = max((len(block.operations) for block in function.regions[0].blocks), default=0)
+        if size <= LARGEST_VECTORISED_BLOCK:
+            continue
+        name = kernels.get(symbol_name(function), symbol_name(function))
+        large[name] = max(size, large.get(name, 0))
+        existing = function.attributes["passthrough"]
+        function.attributes["passthrough"] = ir.ArrayAttr.get([*existing, ir.StringAttr.get(_NO_VECTORS)])
+        for block in function.regions[0].blocks:
+            last = block.operations[len(block.operations) - 1]
+            if last.operation.name in ("llvm.br", "llvm.cond_br"):
+                last.attributes["loop_annotation"] = ir.Attribute.parse(_NOT_VECTORISED)
+    lowering.kernels = tuple(
+        replace(facts, large=True, alias_versions=None) if facts.name in large else facts
+        for facts in lowering.kernels
+    )
+    lowering.warnings += [
+        f"@{name} has {size:,} operations without a branch and is not vectorised: above "
+        f"{LARGEST_VECTORISED_BLOCK:,}, LLVM's time would grow with the square of their number"
+        for name, size in large.items()
+    ]
 
 
 def _facts(module: ir.Module, found: Sequence[ir.Operation]) -> dict[str, FunctionFacts]:
