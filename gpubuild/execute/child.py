@@ -1,4 +1,4 @@
-"""The process that runs one job, and the messages between executor, forker and jobs.
+"""The process that runs jobs, one after the other, and the messages between executor, forker and jobs.
 
 Messages go over a private socket.
 """
@@ -9,6 +9,7 @@ import gc
 import io
 import os
 import pickle
+import resource
 import signal
 import socket
 import struct
@@ -40,7 +41,15 @@ class Channel:
     def send(self, value: object) -> None:
         """Send ``value``; blocks while the other end is behind."""
         data = pickle.dumps(value)
-        self._socket.sendall(_LENGTH.pack(len(data)) + data)
+        self.send_bytes(_LENGTH.pack(len(data)) + data)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes in a form of the caller's."""
+        self._socket.sendall(data)
+
+    def read_available(self) -> bytes:
+        """Return what has arrived, without waiting. Raises ``BlockingIOError``; empty at the end."""
+        return self._socket.recv(1 << 20, socket.MSG_DONTWAIT)
 
     def receive(self) -> object:
         """Return the next value. Raises ``EOFError`` at the end of the stream, even inside a value."""
@@ -112,21 +121,45 @@ Answer = JobResult | GpubuildError
 
 
 LOG_FILE = "log"  # in the workdir: what the job wrote to stdout and stderr
+_MOST_JOBS = 16  # of one process: memory that LLVM and MLIR do not free stays small
+_MOST_MEMORY_KB = 512 << 10
+_HEADER = struct.Struct(">?Q")  # whether the process takes another job, and the size of the answer
 
 
-def run_child(job: Job, run: Callable[[Job], JobResult], answer_fd: int, parent: int) -> NoReturn:
-    """Run ``job``, write the pickled answer to ``answer_fd`` and end this process.
+def run_child(jobs: Channel, run: Callable[[Job], JobResult], parent: int) -> NoReturn:
+    """Run jobs from ``jobs``, send each pickled answer there, and end this process.
 
-    Never returns, raises or runs exit handlers: MLIR and LLVM may be in any state.
+    It ends after a failure, after some jobs, or when it has grown: then nothing that a compiler left behind
+    reaches another job. Never returns, raises or runs exit handlers: MLIR and LLVM may be in any state.
     """
     status = 1
     try:
         _isolate(parent)
-        answer = _answer(job, run)
-        _write_all(answer_fd, _pickled(answer))
+        more, count = True, 0
+        while more:
+            job = jobs.receive()
+            assert isinstance(job, Job)  # noqa: S101 - the forker sends nothing else
+            answer = _answer(job, run)
+            count += 1
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _MOST_MEMORY_KB
+            more = isinstance(answer, JobResult) and count < _MOST_JOBS and not grown
+            data = _pickled(answer)
+            jobs.send_bytes(_HEADER.pack(more, len(data)) + data)
+            del answer, job
+        status = 0
+    except EOFError:
         status = 0
     finally:
         os._exit(status)
+
+
+def split_answer(data: bytes | bytearray) -> tuple[bool, bytes] | None:
+    """Return whether the process takes another job, and the answer; ``None`` if it is not complete."""
+    if len(data) < _HEADER.size:
+        return None
+    more, size = _HEADER.unpack_from(data)
+    answer = bytes(data[_HEADER.size : _HEADER.size + size])
+    return (more, answer) if len(answer) == size else None
 
 
 def _isolate(parent: int) -> None:
@@ -181,9 +214,3 @@ def _pickled(answer: Answer) -> bytes:
             )
         )
     return data
-
-
-def _write_all(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]

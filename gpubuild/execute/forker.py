@@ -1,8 +1,11 @@
-"""Forker: a small single-threaded process that forks one process per job.
+"""Forker: a small single-threaded process that forks the processes of jobs.
 
 It stands between the build and its jobs for three reasons. A fork is safe only in a process without
 threads and without an MLIR context, which the build cannot promise. It loads MLIR once, so that jobs
 need not. And it outlives a killed build by the moment it takes to kill what that build started.
+
+A process runs jobs, one after the other, whose part of the engine was loaded before the fork, until one
+fails (``child.run_child``). A job that crashes, hangs or is killed takes its own process along and no other job.
 """
 
 from __future__ import annotations
@@ -22,22 +25,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from gpubuild.execute.child import Channel, JobEnded, JobStarted, RunJob, run_child
+from gpubuild.execute.child import (
+    Channel,
+    JobEnded,
+    JobStarted,
+    RunJob,
+    channel_pair,
+    run_child,
+    split_answer,
+)
 from gpubuild.model.job import Job, JobResult
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_NEVER = float("inf")
 _POLL_SECONDS = 1.0  # how often to look whether the parent is still there, besides end of stream
 
 
 @dataclass(slots=True, kw_only=True)
-class _Running:
-    number: int
+class _Child:
+    """A process that runs jobs of the ``loaded`` parts of the engine; without a ``number`` it is idle."""
+
     pid: int
-    pipe: int  # the answer comes here
-    deadline: float  # time.monotonic(); infinite: none
+    channel: Channel
+    loaded: frozenset[str]
+    number: int | None = None  # of its job
+    deadline: float = _NEVER  # time.monotonic()
     answer: bytearray = field(default_factory=bytearray)
     timed_out: bool = False
+    ends: bool = False  # it takes no other job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +97,7 @@ class Forker:
         self._loaded = {""}
         self._parent = parent
         self._queue: deque[RunJob] = deque()
-        self._running: dict[int, _Running] = {}  # by the read end of the pipe
+        self._children: dict[int, _Child] = {}  # by the descriptor of their channel
         self._poll = select.poll()
         self._poll.register(channel.fileno(), select.POLLIN)
         self._wake_read, self._wake_write = os.pipe()
@@ -113,98 +129,137 @@ class Forker:
                 self._queue.append(message)
             elif handle == self._wake_read:
                 os.read(self._wake_read, 4096)
-            elif handle in self._running:
-                self._drain(self._running[handle])
+            elif handle in self._children:
+                self._drain(self._children[handle])
         self._stop_late_jobs()
         # There are few, so all are checked.
-        for running in list(self._running.values()):
-            if os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
-                self._conclude(running)
-        while self._queue and len(self._running) < self._workers:
+        for child in list(self._children.values()):
+            if _is_dead(child):
+                self._conclude(child)
+            elif child.number is not None and not child.ends:
+                self._take_answer(child)
+        while self._queue and sum(c.number is not None for c in self._children.values()) < self._workers:
             self._start(self._queue.popleft())
         return True
 
     def _patience(self) -> float:
-        soonest = min((r.deadline for r in self._running.values()), default=float("inf"))
+        soonest = min((child.deadline for child in self._children.values()), default=_NEVER)
         return max(0.0, min(_POLL_SECONDS, soonest - time.monotonic()))
 
     def _start(self, message: RunJob) -> None:
-        if (part := self._preload.part_for(message.job)) not in self._loaded:
+        part = self._preload.part_for(message.job)
+        if part not in self._loaded:
             self._loaded.add(part)
             _attempt(lambda: self._preload.load(part))
             gc.collect()
             gc.freeze()  # children then share these pages instead of copying them
-        read, write = os.pipe()
+        idle = [child for child in self._children.values() if child.number is None and not child.ends]
+        child = next((child for child in idle if part in child.loaded and not _is_dead(child)), None)
+        if child is None:
+            if len(idle) >= self._workers:
+                self._end(idle[0])
+            try:
+                child = self._fork()
+            except OSError as error:
+                reason = error.strerror or "fork failed"
+                ended = JobEnded(number=message.number, answer=b"", exit_code=1, fork_error=reason)
+                self._channel.send(ended)
+                return
+        child.number = message.number
+        limit = message.job.timeout_seconds
+        child.deadline = time.monotonic() + limit if limit > 0 else _NEVER
+        self._channel.send(JobStarted(number=message.number, pid=child.pid))
+        _attempt(lambda: child.channel.send(message.job))  # if it is dead, that is noticed next
+
+    def _fork(self) -> _Child:
+        """Return a new process. Raises ``OSError``."""
+        ours, theirs = channel_pair()
         try:
             pid = os.fork()
-        except OSError as error:
-            os.close(read)
-            os.close(write)
-            self._channel.send(
-                JobEnded(
-                    number=message.number, answer=b"", exit_code=1, fork_error=error.strerror or "fork failed"
-                )
-            )
-            return
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         if pid == 0:
-            self._channel.close()
-            for handle in (read, self._wake_read, self._wake_write, *self._running):
-                os.close(handle)
-            run_child(message.job, self._run, write, os.getppid())
-        os.close(write)
-        os.set_blocking(read, False)
+            for channel in (self._channel, ours, *(child.channel for child in self._children.values())):
+                channel.close()
+            os.close(self._wake_read)
+            os.close(self._wake_write)
+            run_child(theirs, self._run, os.getppid())
+        theirs.close()
         _attempt(lambda: os.setpgid(pid, pid))  # the child does so, too
-        limit = message.job.timeout_seconds
-        self._running[read] = _Running(
-            number=message.number,
-            pid=pid,
-            pipe=read,
-            deadline=time.monotonic() + limit if limit > 0 else float("inf"),
-        )
-        self._poll.register(read, select.POLLIN)
-        self._channel.send(JobStarted(number=message.number, pid=pid))
+        child = _Child(pid=pid, channel=ours, loaded=frozenset(self._loaded))
+        self._children[ours.fileno()] = child
+        self._poll.register(ours.fileno(), select.POLLIN)
+        return child
 
-    def _drain(self, running: _Running) -> None:
+    def _drain(self, child: _Child) -> None:
         """Read the answer so far, without waiting."""
         try:
-            while part := os.read(running.pipe, 1 << 20):
-                running.answer += part
+            while data := child.channel.read_available():
+                child.answer += data
         except BlockingIOError:
             return
-        # End of stream stays readable for ever; SIGCHLD reports the job's death.
-        _attempt(lambda: self._poll.unregister(running.pipe))
+        except OSError:
+            pass
+        # End of stream stays readable for ever; SIGCHLD reports the process's death.
+        _attempt(lambda: self._poll.unregister(child.channel.fileno()))
+
+    def _take_answer(self, child: _Child) -> None:
+        """Report the job of ``child`` if its answer is complete and nothing that it started is left."""
+        found = split_answer(child.answer)
+        if found is None:
+            return
+        more, answer = found
+        if not more or _strays(child.pid):
+            self._end(child)
+            return
+        number, child.number = child.number, None
+        child.deadline = _NEVER
+        child.answer.clear()
+        assert number is not None  # noqa: S101 - the caller looked
+        self._channel.send(JobEnded(number=number, answer=answer, exit_code=0))
+
+    def _end(self, child: _Child) -> None:
+        """Let ``child`` end after its answer; its death is handled like any other."""
+        child.ends = True
+        child.channel.finish()
 
     def _stop_late_jobs(self) -> None:
         now = time.monotonic()
-        for running in self._running.values():
-            if running.deadline <= now:
-                running.timed_out = True
-                running.deadline = float("inf")
-                _kill_group(running.pid)
+        for child in self._children.values():
+            if child.deadline <= now:
+                child.timed_out = True
+                child.deadline = _NEVER
+                _kill_group(child.pid)
 
-    def _conclude(self, running: _Running) -> None:
+    def _conclude(self, child: _Child) -> None:
         """End the group of a dead leader, then reap it: until then no other process has its number."""
-        self._drain(running)
-        _kill_group(running.pid)
-        _pid, status = os.waitpid(running.pid, 0)
-        _reap(-running.pid)
-        _attempt(lambda: self._poll.unregister(running.pipe))
-        os.close(running.pipe)
-        del self._running[running.pipe]
+        self._drain(child)
+        _kill_group(child.pid)
+        _pid, status = os.waitpid(child.pid, 0)
+        _reap(-child.pid)
+        handle = child.channel.fileno()
+        _attempt(lambda: self._poll.unregister(handle))
+        child.channel.close()
+        del self._children[handle]
+        if child.number is None:
+            return
+        found = split_answer(child.answer)
         self._channel.send(
             JobEnded(
-                number=running.number,
-                answer=bytes(running.answer),
+                number=child.number,
+                answer=found[1] if found else b"",
                 exit_code=os.waitstatus_to_exitcode(status),
-                timed_out=running.timed_out,
+                timed_out=child.timed_out,
             )
         )
 
     def _kill_everything(self) -> None:
-        for running in self._running.values():
-            _kill_group(running.pid)
+        for child in self._children.values():
+            _kill_group(child.pid)
         # Descendants that left their group became our children when their parents died.
-        while children := _children():
+        while children := _children(os.getpid()):
             for pid in children:
                 _attempt(lambda pid=pid: os.kill(pid, signal.SIGKILL))  # type: ignore[misc]
             _attempt(lambda: os.waitpid(-1, 0))
@@ -254,11 +309,26 @@ def _reap(which: int) -> None:
             return
 
 
-def _children() -> list[int]:
+def _is_dead(child: _Child) -> bool:
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
+def _strays(pid: int) -> bool:
+    """Return whether a job in process ``pid`` left other processes: its own, or orphans of its group."""
+    orphans = (other for other in _children(os.getpid()) if other != pid)
+    return bool(_children(pid)) or any(_group(other) == pid for other in orphans)
+
+
+def _group(pid: int) -> int:
     try:
-        return [
-            int(pid)
-            for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="utf-8").split()
-        ]
-    except (OSError, ValueError):
+        return os.getpgid(pid)
+    except OSError:
+        return 0
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    except OSError:
         return []
+    return [int(each) for each in text.split()]

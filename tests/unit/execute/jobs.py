@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
+from gpubuild.execute.child import Channel
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import LinkParams, StepKind
 from gpubuild.toolchain.run import run_tool
@@ -96,17 +97,14 @@ def big_answer(job: Job, io: StepIO) -> None:
 
 
 def die_while_answering(job: Job, io: StepIO) -> None:
-    """Kill this process when part of its answer is in the pipe."""
-    real, budget = os.write, 100_000
+    """Kill this process when part of its answer is in the channel."""
+    real = Channel.send_bytes
 
-    def write(handle: int, data: bytes) -> int:
-        nonlocal budget
-        if handle > 2:
-            real(handle, bytes(data[:budget]))
-            os.kill(os.getpid(), signal.SIGKILL)
-        return real(handle, data)
+    def send(channel: Channel, data: bytes) -> None:
+        real(channel, data[:100_000])
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    os.write = write
+    Channel.send_bytes = send
     big_answer(job, io)
 
 

@@ -54,8 +54,8 @@ def test_where_a_job_runs(executor: LocalExecutor, tmp_path: Path) -> None:
     assert len(output(first, "fds").split()) == 6
     pid, group, parent = output(first, "pids").split()
     assert pid == group
-    assert output(second, "pids").split()[0] != pid
-    assert output(second, "pids").split()[2] == parent != str(os.getpid())
+    assert output(second, "pids").split() == [pid, group, parent]
+    assert parent != str(os.getpid())
     assert not (first.workdir / "log").exists()
 
 
@@ -188,6 +188,33 @@ def test_many_jobs_through_few_workers(executor: LocalExecutor, tmp_path: Path) 
 
 def always(job: Job) -> str:
     return "all"
+
+
+def process_of(executor: LocalExecutor, folder: Path) -> str:
+    job = make_job(folder, "describe")
+    executor.submit(job).result(PATIENCE)
+    return output(job, "pids").split()[0]
+
+
+@pytest.mark.parametrize("what", [*CRASHES, "fail", "exit", "leave a tool"])
+def test_no_job_follows_one_that_failed_in_its_process(tmp_path: Path, what: str) -> None:
+    executor = LocalExecutor(1, run=run, preload=lambda _: None, part_for=always)
+    before = process_of(executor, tmp_path / "before")
+    limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0
+    executor.submit(make_job(tmp_path / "bad", what, timeout_seconds=limit)).exception(PATIENCE)
+    after = process_of(executor, tmp_path / "after")
+    executor.close()
+    assert after != before
+
+
+def test_a_process_runs_a_limited_number_of_jobs_of_parts_that_it_has(tmp_path: Path) -> None:
+    parts = iter(["a", "b", *["a", "b"] * 8])
+    executor = LocalExecutor(1, run=run, preload=lambda _: None, part_for=lambda _: next(parts))
+    found = [process_of(executor, tmp_path / str(n)) for n in range(18)]
+    executor.close()
+    assert found[0] != found[1]
+    assert found[1:17] == [found[1]] * 16
+    assert found[17] not in found[:17]
 
 
 def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
