@@ -5,7 +5,8 @@ threads and without an MLIR context, which the build cannot promise. It loads ML
 need not. And it outlives a killed build by the moment it takes to kill what that build started.
 
 A process runs jobs, one after the other, whose part of the engine was loaded before the fork, until one
-fails (``child.run_child``). A job that crashes, hangs or is killed takes its own process along and no other job.
+fails (``child.run_child``). A job that crashes, hangs or is killed takes its own process along and no other
+job.
 """
 
 from __future__ import annotations

@@ -11,30 +11,34 @@ from unit.engine.device_steps import compile_module, in_child
 
 from gpubuild.errors import StepError
 
-# Elements that are not of whole bytes lie bit by bit; the function returns two values.
+# Elements that are not of whole bytes lie bit by bit, those of rows apart; the function returns two values.
 KERNEL = """gpu.module @k {
   func.func @twice(%m: vector<4xi1>, %n: vector<3xi24>) -> (vector<8xi1>, vector<3xi24>) {
     %r = vector.shuffle %m, %m [3, 2, 1, 0, 4, 5, 6, 7] : vector<4xi1>, vector<4xi1>
     %s = arith.addi %n, %n : vector<3xi24>
     return %r, %s : vector<8xi1>, vector<3xi24>
   }
-  gpu.func @f(%m: vector<4xi1>, %n: vector<3xi24>, %i4: vector<4xi4>, %x: f32,
+  gpu.func @f(%m: vector<4xi1>, %n: vector<3xi24>, %q: vector<2x3xi1>, %i4: vector<4xi4>, %x: f32,
               %y: vector<3xf16>, %z: vector<9xi1>, %out: memref<64xi32>) kernel {
     %r, %s = func.call @twice(%m, %n) : (vector<4xi1>, vector<3xi24>) -> (vector<8xi1>, vector<3xi24>)
     %a = arith.extui %r : vector<8xi1> to vector<8xi32>
     %b = arith.extsi %s : vector<3xi24> to vector<3xi32>
+    %c = vector.shape_cast %q : vector<2x3xi1> to vector<6xi1>
+    %d = arith.extui %c : vector<6xi1> to vector<6xi32>
     %e = arith.extui %i4 : vector<4xi4> to vector<4xi32>
     %f = arith.fptosi %x : f32 to i32
     %g = arith.fptosi %y : vector<3xf16> to vector<3xi32>
     %h = arith.extui %z : vector<9xi1> to vector<9xi32>
     %c0 = arith.constant 0 : index
     %c8 = arith.constant 8 : index
+    %c16 = arith.constant 16 : index
     %c24 = arith.constant 24 : index
     %c32 = arith.constant 32 : index
     %c40 = arith.constant 40 : index
     %c48 = arith.constant 48 : index
     vector.store %a, %out[%c0] : memref<64xi32>, vector<8xi32>
     vector.store %b, %out[%c8] : memref<64xi32>, vector<3xi32>
+    vector.store %d, %out[%c16] : memref<64xi32>, vector<6xi32>
     vector.store %e, %out[%c24] : memref<64xi32>, vector<4xi32>
     memref.store %f, %out[%c32] : memref<64xi32>
     vector.store %g, %out[%c40] : memref<64xi32>, vector<3xi32>
@@ -46,6 +50,7 @@ KERNEL = """gpu.module @k {
 VALUES = (
     np.uint8(0b0101),
     np.void((3 | 0xFFFFFF << 24 | 5 << 48).to_bytes(16, "little")),
+    np.void(bytes([0b011, 0b100])),
     np.uint16(0x7AF1),
     np.float32(-7),
     np.void(np.array([1, -2, 3, 0], np.float16).tobytes()),
@@ -67,6 +72,7 @@ def test_vectors_of_packed_elements(level):
     got = in_child(result, ptx)
     assert got[:8] == [0, 1, 0, 1, 1, 0, 1, 0]
     assert got[8:11] == [6, -2, 10]
+    assert got[16:22] == [1, 1, 0, 0, 0, 1]
     assert got[24:28] == [1, 15, 10, 7]
     assert got[32] == -7 and got[40:43] == [1, -2, 3]
     assert got[48:57] == [1, 1, 0, 0, 0, 1, 1, 0, 1]

@@ -56,6 +56,7 @@ def keep_bf16_subnormals(ptx: str) -> str:
 
 
 _VECTOR = re.compile(r"vector<(?P<count>\d+)xi(?P<bits>\d+)>")
+_ARRAY = re.compile(r"((?:!llvm\.)?array<(\d+) x )(.*)>")
 _PACKED = re.compile(r"vector<\d+xi(?!(?:8|16|32|64|128)>)\d+>")
 _ODD_INTEGER = re.compile(r"\bi(?!(?:8|16|32|64|128)\b)\d+\b")
 _PACKED_IN_LLVM = re.compile(r"<\d+ x i(?!(?:8|16|32|64|128)>)\d+>")
@@ -97,27 +98,66 @@ def _refused(op: ir.Operation, what: str, kind: str, source: SourceText) -> Step
 
 
 def _take_bytes(kernel: ir.Operation, source: SourceText) -> None:
-    """Change packed vectors among the parameters of a kernel to bytes."""
+    """Change packed vectors among the parameters of a kernel, and arrays of them, to bytes."""
     block = kernel.regions[0].blocks[0]
-    emit = Emitter(block.operations[0].operation)
+    first = block.operations[0].operation
     kinds = []
     for argument in block.arguments:
-        found = _VECTOR.fullmatch(str(argument.type))
-        if found is None and (packed := _PACKED.search(str(argument.type))):
-            raise _refused(kernel, "a kernel inside another type", packed[0], source)
-        if found and _PACKED.fullmatch(found[0]):
-            kind, bits = argument.type, int(found["count"]) * int(found["bits"])
-            size = -(-bits // 8)
-            # As large and aligned as the vector.
-            argument.set_type(ir.Type.parse(f"i{8 * size}" if size in (1, 2, 4, 8) else f"vector<{size}xi8>"))
-            value, made = argument, []
-            for name, to in (("bitcast", f"i{8 * size}"), ("trunc", f"i{bits}"), ("bitcast", str(kind))):
-                if str(value.type) != to:
-                    value = emit.value(f"llvm.{name}", [value], ir.Type.parse(to))
-                    made.append(value.owner.operation)
+        kind = str(argument.type)
+        if packed := _PACKED.search(kind):
+            taken = _as_bytes(kind)
+            if _PACKED.search(taken):
+                raise _refused(kernel, "a kernel inside another type", packed[0], source)
+            given = argument.type
+            argument.set_type(ir.Type.parse(taken))
+            made: list[ir.Operation] = []
+            value = _unpacked(Emitter(first), argument, given, made)
             argument.replace_all_uses_except(value, made)
         kinds.append(str(argument.type))
     kernel.attributes["function_type"] = ir.Attribute.parse(f"!llvm.func<void ({', '.join(kinds)})>")
+
+
+def _as_bytes(kind: str) -> str:
+    """Return the type of bytes to take instead of a packed vector; it is as large and aligned."""
+    if array := _ARRAY.fullmatch(kind):
+        return f"{array[1]}{_as_bytes(array[3])}>"
+    found = _VECTOR.fullmatch(kind)
+    if found is None or not _PACKED.fullmatch(kind):
+        return kind
+    size = -(-int(found["count"]) * int(found["bits"]) // 8)
+    return f"i{8 * size}" if size in (1, 2, 4, 8) else f"vector<{size}xi8>"
+
+
+def _unpacked(emit: Emitter, value: ir.Value, wanted: ir.Type, made: list[ir.Operation]) -> ir.Value:
+    """Return bytes as the type ``wanted``; ``made`` gets the operations."""
+
+    def op(name: str, operands: list[ir.Value], kind: ir.Type, position: int | None = None) -> ir.Value:
+        where = {} if position is None else {"position": ir.DenseI64ArrayAttr.get([position])}
+        result = emit.value(f"llvm.{name}", operands, kind, where)
+        made.append(result.owner.operation)
+        return result
+
+    if array := _ARRAY.fullmatch(str(wanted)):
+        given = ir.Type.parse(_as_bytes(_member(array[3])))
+        whole = op("mlir.poison", [], wanted)
+        for number in range(int(array[2])):
+            part = op("extractvalue", [value], given, number)
+            part = _unpacked(emit, part, ir.Type.parse(_member(array[3])), made)
+            whole = op("insertvalue", [whole, part], wanted, number)
+        return whole
+    found = _VECTOR.fullmatch(str(wanted))
+    assert found is not None  # noqa: S101 - other types are refused
+    bits = int(found["count"]) * int(found["bits"])
+    steps = [("bitcast", f"i{-(-bits // 8) * 8}"), ("trunc", f"i{bits}"), ("bitcast", str(wanted))]
+    for name, to in steps:
+        if str(value.type) != to:
+            value = op(name, [value], ir.Type.parse(to))
+    return value
+
+
+def _member(kind: str) -> str:
+    """Return the type of an array's elements, which may lack the prefix of the dialect."""
+    return f"!llvm.{kind}" if kind.startswith("array<") else kind
 
 
 def refuse_packed_calls(module: binding.ModuleRef) -> None:
