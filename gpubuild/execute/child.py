@@ -15,13 +15,13 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from gpubuild.engine.ir.step_io import no_room
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.job import Job, JobResult
+from gpubuild.support.frozen import frozen
 from gpubuild.toolchain.run import supervised_from_now
 
 _LENGTH = struct.Struct(">Q")
@@ -77,7 +77,7 @@ def channel_pair() -> tuple[Channel, Channel]:
     return Channel(one), Channel(other)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunJob:
     """Executor to forker: run ``job``; call it ``number``."""
 
@@ -85,7 +85,7 @@ class RunJob:
     job: Job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobStarted:
     """Forker to executor: the job runs as the leader of process group ``pid``."""
 
@@ -93,7 +93,7 @@ class JobStarted:
     pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobEnded:
     """Forker to executor: the job and all its descendants are gone.
 

@@ -18,29 +18,31 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from gpubuild.execute.child import Channel, JobEnded, JobStarted, RunJob, run_child
 from gpubuild.model.job import Job, JobResult
+from gpubuild.support.frozen import frozen
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _POLL_SECONDS = 1.0  # how often to look whether the parent is still there, besides end of stream
 
 
-@dataclass(slots=True, kw_only=True)
 class _Running:
-    number: int
-    pid: int
-    pipe: int  # the answer comes here
-    deadline: float  # time.monotonic(); infinite: none
-    answer: bytearray = field(default_factory=bytearray)
-    timed_out: bool = False
+    """A job's process. ``pipe`` carries its answer, ``deadline`` is a ``time.monotonic()`` or infinite."""
+
+    def __init__(self, *, number: int, pid: int, pipe: int, deadline: float) -> None:
+        self.number = number
+        self.pid = pid
+        self.pipe = pipe
+        self.deadline = deadline
+        self.answer = bytearray()
+        self.timed_out = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Preload:
     """``load`` imports a part of the engine into the forker, before the first job that needs it.
 
