@@ -24,6 +24,7 @@ from gpubuild.model.step import LinkParams, Step, StepKind
 from gpubuild.plan.library_search import places, present
 from gpubuild.plan.plan import Plan
 from gpubuild.support import file_stamp
+from gpubuild.support.delete_tree import delete_tree
 from gpubuild.toolchain.find import Toolchain
 
 _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
@@ -97,9 +98,7 @@ class Witness:
         path = Path(null_build.path_for(request))
         with suppress(OSError):
             if any(step.status is not Status.UP_TO_DATE for step in report.steps) and path.parent.is_dir():
-                import shutil  # loads bz2 and lzma
-
-                shutil.rmtree(path.parent, ignore_errors=True)  # receipts of other requests are outdated
+                delete_tree(path.parent)  # receipts of other requests are outdated
             if data is not None:
                 null_build.write(str(path), data)
             else:

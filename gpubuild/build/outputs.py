@@ -7,6 +7,7 @@ file made it, no step makes or reads it now, and its content is unchanged.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpubuild.model.project import Project
 from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
+from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.text import shown_path
 
 
@@ -60,10 +62,13 @@ class StepOutputs:
         self._empty(step)
         for blob in result.blobs:
             target = step.output_path(blob.name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            source = made / blob.name
-            source.chmod(0o755 if blob.executable else 0o644)
-            source.replace(target)
+            source = os.path.join(made, blob.name)
+            os.chmod(source, 0o755 if blob.executable else 0o644)
+            try:
+                os.replace(source, target)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
             self._state.files.note(target, blob.digest)
 
     def fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
@@ -121,10 +126,8 @@ class StepOutputs:
     @staticmethod
     def _empty(step: Step) -> None:
         """Delete the folder of a step that chooses the names of its outputs."""
-        if step.dynamic_dir is not None and step.dynamic_dir.exists():
-            import shutil  # loads bz2 and lzma
-
-            shutil.rmtree(step.dynamic_dir, ignore_errors=True)
+        if step.dynamic_dir is not None and not step.dynamic_dir.is_symlink():
+            delete_tree(step.dynamic_dir)
 
 
 def remove_leftovers(

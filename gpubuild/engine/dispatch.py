@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 
 from gpubuild.engine.ir import step_io
@@ -23,6 +22,7 @@ from gpubuild.model.step import (
     RuntimeParams,
     pipeline_of,
 )
+from gpubuild.support.frozen import replace
 from gpubuild.targets.registry import vendor
 
 _SEARCH_FOLDER = "second-look"  # in the job's own, so that the log of the first run stays

@@ -16,13 +16,13 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from gpubuild.engine.ir.step_io import no_room
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.job import Job, JobResult
+from gpubuild.support.frozen import frozen
 from gpubuild.toolchain.run import supervised_from_now
 
 _LENGTH = struct.Struct(">Q")
@@ -86,7 +86,7 @@ def channel_pair() -> tuple[Channel, Channel]:
     return Channel(one), Channel(other)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class RunJob:
     """Executor to forker: run ``job``; call it ``number``."""
 
@@ -94,7 +94,7 @@ class RunJob:
     job: Job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobStarted:
     """Forker to executor: the job runs as the leader of process group ``pid``."""
 
@@ -102,7 +102,7 @@ class JobStarted:
     pid: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class JobEnded:
     """Forker to executor: the job and all its descendants are gone.
 

@@ -22,7 +22,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +35,7 @@ from gpubuild.execute.child import (
     split_answer,
 )
 from gpubuild.model.job import Job, JobResult
+from gpubuild.support.frozen import frozen
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -43,21 +43,21 @@ _NEVER = float("inf")
 _POLL_SECONDS = 1.0  # how often to look whether the parent is still there, besides end of stream
 
 
-@dataclass(slots=True, kw_only=True)
 class _Child:
     """A process that runs jobs of the ``loaded`` parts of the engine; without a ``number`` it is idle."""
 
-    pid: int
-    channel: Channel
-    loaded: frozenset[str]
-    number: int | None = None  # of its job
-    deadline: float = _NEVER  # time.monotonic()
-    answer: bytearray = field(default_factory=bytearray)
-    timed_out: bool = False
-    ends: bool = False  # it takes no other job
+    def __init__(self, *, pid: int, channel: Channel, loaded: frozenset[str]) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.loaded = loaded
+        self.number: int | None = None  # of its job
+        self.deadline = _NEVER  # time.monotonic()
+        self.answer = bytearray()
+        self.timed_out = False
+        self.ends = False  # it takes no other job
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Preload:
     """``load`` imports a part of the engine into the forker, before the first job that needs it.
 

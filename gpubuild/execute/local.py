@@ -11,13 +11,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import cast
 
 from gpubuild.engine.dispatch import second_look
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
 from gpubuild.execute.child import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
-from gpubuild.execute.crash import crash_error
 from gpubuild.execute.forker import Preload, run_forker
 from gpubuild.model.job import Job, JobResult
 
@@ -42,12 +40,14 @@ def _part_for(job: Job) -> str:
     return part_for(job)
 
 
-@dataclass(slots=True, kw_only=True)
 class _Pending:
-    job: Job
-    future: Future[JobResult]
-    failed: StepError | None = None  # the error of the first run: this one only locates it
-    pid: int = 0
+    """A submitted job. ``failed`` is the error of its first run: this one only locates it."""
+
+    def __init__(self, *, job: Job, future: Future[JobResult], failed: StepError | None = None) -> None:
+        self.job = job
+        self.future = future
+        self.failed = failed
+        self.pid = 0
 
 
 class LocalExecutor:
@@ -256,4 +256,6 @@ def _answer(job: Job, ended: JobEnded) -> Answer:
             return StepError(f"internal error: the answer of the step is unreadable: {error}")
         if isinstance(answer, JobResult | GpubuildError):
             return answer
+    from gpubuild.execute.crash import crash_error  # compiles patterns
+
     return crash_error(job, ended.exit_code, timed_out=ended.timed_out)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.errors import StepError
+from gpubuild.support.delete_tree import delete_tree
 
 _LOCK_SUFFIX = ".lock"
 _OLD_SECONDS = 24 * 3600.0  # where there are no locks, age shows leftovers
@@ -44,7 +45,7 @@ class WorkArea:
 
     def release(self, folder: Path) -> None:
         """Delete a folder of :meth:`new` with its content."""
-        _delete_folder(folder)
+        delete_tree(folder)
 
     def _open_session(self) -> Path:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,14 +71,14 @@ class WorkArea:
             try:
                 handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:
-                _delete(entry)  # a session makes its lock before its folder
+                delete_tree(entry)  # a session makes its lock before its folder
                 continue
             except OSError:
                 continue
             try:
                 owned = _lock(handle)
                 if owned or (owned is None and time.time() - os.fstat(handle).st_mtime > _OLD_SECONDS):
-                    _delete_folder(lock.with_suffix(""))
+                    delete_tree(lock.with_suffix(""))
                     lock.unlink(missing_ok=True)
             except OSError:
                 continue
@@ -101,24 +102,10 @@ def _is_same_file(handle: int, path: Path) -> bool:
         return False
 
 
-def _delete_folder(folder: Path) -> None:
-    """Delete a folder with its content, as far as possible."""
-    import shutil  # loads bz2 and lzma
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        _delete_folder(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _close_session(session: Path, lock: Path, handle: int, owner: int) -> None:
     if os.getpid() != owner:  # a fork of the owner ended, not the owner
         return
-    _delete_folder(session)
+    delete_tree(session)
     with suppress(OSError):
         lock.unlink()
     with suppress(OSError):

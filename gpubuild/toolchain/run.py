@@ -26,12 +26,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
 from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
+from gpubuild.support.frozen import frozen
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -76,7 +76,7 @@ _MAX_LINES = 5
 _WATCH_SECONDS = 0.25  # how often a running tool's output and deadline are looked at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ToolRun:
     """How a tool ended. A negative ``returncode`` is minus the number of the signal that killed it."""
 

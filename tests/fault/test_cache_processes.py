@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -196,4 +197,15 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
     assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
     # Contents, then names, then the folders of the names, then the record.
     assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
+    events.clear()
+    for folder in (tmp_path / "cache" / "cas").iterdir():
+        shutil.rmtree(folder)
+    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+    assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
+    events.clear()
+    for folder in (tmp_path / "cache" / "cas").iterdir():
+        next(folder.iterdir()).unlink()
+    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+    # The names of both folders are durable already.
+    assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 2 + ["record"]
     store.close()

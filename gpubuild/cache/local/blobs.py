@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gpubuild.cache.local.folder import delete_tree, entries
+from gpubuild.cache.local.folder import entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
 from gpubuild.support.atomic_write import PREFIX
+from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import frozen
 
 _CHUNK_BYTES = 1 << 20
@@ -59,13 +60,14 @@ class BlobFolder:
         self._tmp = directory / "tmp"
         self._quarantine = directory / "quarantine"
         self._prefix = f"{self._cas}{os.sep}"
+        self._durable: set[str] = set()  # folders whose names in `cas` were synced
 
     def prepare(self) -> None:
         """Create the folders, and test that files can be created in them."""
         for folder in (self._cas, self._tmp, self._quarantine):
             folder.mkdir(mode=0o700, exist_ok=True)
         os.close(os.open(probe := self._temporary(), _CREATE, 0o600))
-        probe.unlink()
+        os.unlink(probe)
 
     def path(self, digest: Digest) -> Path:
         """Return the path of a blob. Raises ``ValueError`` for what is not a digest."""
@@ -121,11 +123,13 @@ class BlobFolder:
         All are written before the first is synced: else each would wait for the disk by itself.
         Raises ``SourceError`` when a file's bytes are not those of its blob; then none is stored.
         """
-        staged: dict[Path, Blob] = {}
+        staged: dict[str, Blob] = {}
+        coming: set[Digest] = set()
         try:
             for blob, file in files.items():
-                if temporary := self._stage(blob, file, coming={b.digest for b in staged.values()}):
+                if temporary := self._stage(blob, file, coming=coming):
                     staged[temporary] = blob
+                    coming.add(blob.digest)
             for temporary in staged:
                 with _closing(handle := os.open(temporary, _READ)):
                     os.fsync(handle)
@@ -134,12 +138,12 @@ class BlobFolder:
         except BaseException:
             for temporary in staged:
                 with contextlib.suppress(OSError):
-                    temporary.unlink()
+                    os.unlink(temporary)
             raise
         self.sync([blob.digest for blob in staged.values()])
         return list(staged.values())
 
-    def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> Path | None:
+    def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> str | None:
         """Return a complete copy of ``file``, not synced; ``None`` if ``blob`` exists or is ``coming``."""
         try:
             source = os.open(file, _READ)
@@ -172,10 +176,13 @@ class BlobFolder:
 
     def sync(self, digests: list[Digest]) -> None:
         """Make the names of newly added blobs durable."""
-        for folder in {self.path(digest).parent for digest in digests} | ({self._cas} if digests else set()):
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            with _closing(handle):
-                os.fsync(handle)
+        names = {digest[:2] for digest in digests}
+        for name in names:
+            _sync_folder(f"{self._prefix}{name}")
+        # Another process may have created a folder that is new to this one, and not synced it yet.
+        if not names <= self._durable:
+            _sync_folder(self._prefix)
+            self._durable |= names
 
     def set_aside_bytes(self, name: str, data: bytes) -> None:
         """Keep ``data`` in quarantine for inspection."""
@@ -247,11 +254,11 @@ class BlobFolder:
         limit = time.time() - older_than_seconds
         for folder in (self._tmp, self._quarantine) if quarantine else (self._tmp,):
             for entry in entries(folder):
-                freed += delete_tree(Path(entry.path), limit)
+                freed += delete_tree(entry.path, limit)
         return freed
 
     @contextlib.contextmanager
-    def _new_file(self) -> Iterator[tuple[Path, int]]:
+    def _new_file(self) -> Iterator[tuple[str, int]]:
         """Yield a new file for a blob; delete it after an exception."""
         temporary = self._temporary()
         target = os.open(temporary, _CREATE, 0o600)
@@ -260,19 +267,20 @@ class BlobFolder:
                 yield temporary, target
         except BaseException:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                os.unlink(temporary)
             raise
 
-    def _rename(self, temporary: Path, digest: Digest) -> None:
+    def _rename(self, temporary: str, digest: Digest) -> None:
         name = self._name(digest)
         try:
             os.replace(temporary, name)
         except FileNotFoundError:
             Path(name).parent.mkdir(mode=0o700, exist_ok=True)
+            self._durable.discard(digest[:2])  # a folder that was synced may have been deleted since
             os.replace(temporary, name)
 
-    def _temporary(self) -> Path:
-        return self._tmp / f"{os.getpid()}-{os.urandom(8).hex()}"
+    def _temporary(self) -> str:
+        return f"{self._tmp}{os.sep}{os.getpid()}-{os.urandom(8).hex()}"
 
     def _set_aside(self, path: Path, found: os.stat_result) -> None:
         """Quarantine ``path`` unless another process has replaced it by now."""
@@ -349,6 +357,12 @@ def _closing(handle: int) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with _closing(handle):
+        os.fsync(handle)
 
 
 def _copy(source: int, target: int | None, destination: Path | None = None) -> Digest:

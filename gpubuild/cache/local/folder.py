@@ -126,24 +126,6 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def delete_tree(path: Path, older_than: float) -> int:
-    """Delete ``path``, folders included, without following links. Return the bytes freed."""
-    freed = 0
-    try:
-        found = path.lstat()
-        if found.st_mtime > older_than:
-            return 0
-        if stat.S_ISDIR(found.st_mode):
-            freed += sum(delete_tree(Path(entry.path), older_than) for entry in entries(path))
-            path.rmdir()
-        else:
-            path.unlink()
-            freed += found.st_size
-    except OSError:
-        pass  # in use or gone; the next sweep tries again
-    return freed
-
-
 TAG_NAME = "CACHEDIR.TAG"
 _TEXT = """Signature: 8a477f597d28d172789f06886806bc55
 # This folder is a gpubuild cache. It may be deleted at any time; see https://bford.info/cachedir/
