@@ -26,8 +26,7 @@ _QUESTION = re.compile(r'^(@[-\w.$"]+) = [^\n]*c"(__CUDA_\w+)\\00"', re.MULTILIN
 _ASKED = r"call i32 @__nvvm_reflect\(ptr (?:nonnull )?(?:noundef )?{name}\)[^\n]*"
 _SLICE_VERSION = "1"
 _DIGEST_LENGTH = 64
-# What a declaration has beside its type: groups of attributes, and that its address is not compared.
-_NOT_TYPE = re.compile(r" (?:#\d+|local_unnamed_addr|unnamed_addr)\b")
+_FUNCTION_TYPE = re.compile(r"(.*) (\(.*\))")
 
 
 def link_libdevice(module: binding.ModuleRef, library: Path, target: Target) -> binding.ModuleRef:
@@ -38,7 +37,12 @@ def link_libdevice(module: binding.ModuleRef, library: Path, target: Target) -> 
     has the flag ``ftz`` or fast mathematics.
     """
     used = sorted(n for n in llvm.undefined_symbols(module) if n.startswith(PREFIX))
-    declared = [_NOT_TYPE.sub("", str(module.get_function(name)).strip()) for name in used]
+    declared = []
+    for name in used:
+        result, parameters = _FUNCTION_TYPE.fullmatch(
+            str(module.get_function(name).global_value_type)
+        ).groups()  # type: ignore[union-attr]
+        declared.append(f"declare {result} @{name}{parameters}")
     llvm.link_library(module, _slice(library.read_bytes(), declared, module.triple), "libdevice")
     answers = {"__CUDA_FTZ": int("ftz" in target.flags), "__CUDA_PREC_SQRT": int(not target.fast_math)}
     text = str(module)
