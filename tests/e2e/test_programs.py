@@ -416,6 +416,19 @@ def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
     assert "image sm_80 (ptx, " in done.stderr
 
 
+def test_upstreams_whole_pipeline_with_its_default_format(tmp_path: Path) -> None:
+    """For a fat binary MLIR would run the ptxas of PATH; gpubuild makes the object with its own."""
+    pipeline = "builtin.module(gpu-lower-to-nvvm-pipeline{cubin-chip=sm_80 cubin-features=+ptx80})"
+    yaml = (
+        "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
+        f'passes: {{source: "{pipeline}"}}}}}}\n'
+    )
+    folder = project(tmp_path, yaml)
+    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/sm_80"]
+    done = standin.run(folder / "build/app/app", "9.0", tmp_path / "modules")
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+
+
 def test_upstreams_pipeline_for_the_kernels_of_targets(tmp_path: Path) -> None:
     """gpubuild makes the objects, in place of gpu-module-to-binary, which has other default options."""
     pipeline = "builtin.module(gpu-lower-to-nvvm-pipeline{opt-level=3})"

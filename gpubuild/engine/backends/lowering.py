@@ -142,7 +142,7 @@ def run_own_passes(module: ir.Module, target: Target, resources: StepResources, 
                 hint=f"leave {option} out of the pipeline, and set it for the target",
             )
     resources.bind(module)
-    user_pipeline.run(module, target.passes, source=source, serializes=lambda _: True)
+    user_pipeline.run(module, target.passes, source=source, serializes=lambda *_: True)
 
 
 def _has_own(state: GpuLowering) -> bool:

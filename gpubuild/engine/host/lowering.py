@@ -139,7 +139,7 @@ def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = 
         contexts.run_passes(module, PASSES, source=source)
     else:
         lines = source or SourceText()
-        user_pipeline.run(module, passes, source=lines, serializes=lambda _: False)
+        user_pipeline.run(module, passes, source=lines, serializes=lambda *_: False)
 
 
 def _place_binaries(module: ir.Module, params: HostParams, io: StepIO) -> dict[str, ir.Operation]:

@@ -231,6 +231,8 @@ def _pipeline_error(error: BaseException) -> str:
     text = str(error)
     if found := re.search(r"error: (.+)", text):
         return found[1].strip()
+    if found := re.search(r"restricted to '(.+?)' on a PassManager .* on '(.+?)'[^`]*`(.+?)`", text):
+        return f"{found[3]} is a pass for {found[1]}, not for {found[2]}"
     if found := re.search(r"failed to add `(.+?)` with options `(.*?)`", text):
         return f"{found[1]} does not accept the options `{found[2]}`"
     return _one_line(error)

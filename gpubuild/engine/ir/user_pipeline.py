@@ -16,16 +16,21 @@ from gpubuild.errors import StepError
 
 _SERIALIZE = "gpu-module-to-binary"
 # As MLIR prints it. The toolkit's folder is of no use to gpubuild, which finds its tools.
-_WITHOUT_OPTIONS = re.compile(rf"{_SERIALIZE}{{format=(?:fatbin|bin) +opts= section= toolkit=\S*}}")
+_WITHOUT_OPTIONS = re.compile(
+    rf"{_SERIALIZE}{{format=(?:fatbin|fatbinary|bin|binary) +opts= section= toolkit=\S*}}"
+)
+# Formats that MLIR makes without tools and files of the machine, which would be in no key.
+_BY_MLIR = re.compile(rf"{_SERIALIZE}{{format=(?:isa|assembly|llvm|offload) +opts= section=\S* toolkit=}}")
 _SIZES = "intersperse-sizes-for-kernels"
 
 
 def run(
-    module: ir.Module, pipeline: str, *, source: SourceText, serializes: Callable[[ir.Module], bool]
+    module: ir.Module, pipeline: str, *, source: SourceText, serializes: Callable[[ir.Module, bool], bool]
 ) -> None:
     """Run ``pipeline`` on ``module``; messages show lines of ``source``. Raises ``StepError``.
 
-    ``gpu-module-to-binary`` is left out where the build ``serializes`` the gpu.modules of the module.
+    ``gpu-module-to-binary`` is left out where the build ``serializes`` the gpu.modules of the module, given
+    the module and whether MLIR can make the format without other tools.
     """
     expanded = str(contexts.parse_pipeline(pipeline))
     if f"{_SIZES}=true" in expanded:
@@ -47,7 +52,7 @@ def run(
     for one in _split(passes):
         if one.startswith(_SERIALIZE):
             run_pending()
-            if serializes(module):
+            if serializes(module, _BY_MLIR.fullmatch(one) is not None):
                 _check_serialization(one)
                 continue
         pending.append(one)

@@ -76,9 +76,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
             with io.stage("passes"):
                 before = _settled(source.module)
                 resources.bind(source.module)
-                user_pipeline.run(
-                    source.module, params.passes, source=source.lines, serializes=_upstream_cannot_serialize
-                )
+                user_pipeline.run(source.module, params.passes, source=source.lines, serializes=_serializes)
                 resources.settle(source.module, lines)
                 _drop_sequences(source.module)
                 for message in _replaced_targets(before, _settled(source.module)):
@@ -107,8 +105,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
             _split(source, io, named=params.names)
 
 
-def _upstream_cannot_serialize(module: ir.Module) -> bool:
-    """Return whether a gpu.module has a target that MLIR has no code generator for."""
+def _serializes(module: ir.Module, by_mlir: bool) -> bool:
+    """Return whether gpubuild makes the objects: MLIR cannot, or has no code generator for a target."""
+    if not by_mlir:
+        return True
     targets = [m.attributes["targets"] for m in contexts.gpu_modules(module) if "targets" in m.attributes]
     found = [vendor_of(target) for listed in targets for target in listed]
     return any(vendor is not None and not vendor.upstream_serializes for vendor in found)

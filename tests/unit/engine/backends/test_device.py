@@ -185,6 +185,11 @@ def test_known_block_size_reaches_the_assembler() -> None:
     assert ".max_flat_workgroup_size: 128" in compile_module(text, "gfx90a").asm
 
 
+def test_known_cluster_size_reaches_the_assembler() -> None:
+    text = kernel(STORE).replace("kernel {", "kernel attributes {known_cluster_size = array<i32: 2, 1, 1>} {")
+    assert ".reqnctapercluster 2, 1, 1" in compile_module(text, "sm_90").asm
+
+
 def test_generic_amd_chips_get_the_abi_that_knows_them() -> None:
     built = compile_module(kernel(STORE), "gfx9-4-generic")
     assert elf(built.object).header["e_ident"]["EI_ABIVERSION"] == 4  # code object 6

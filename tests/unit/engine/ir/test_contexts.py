@@ -90,6 +90,13 @@ def test_pipeline_that_does_not_parse() -> None:
     assert "builtin.module(nosuch)" in error.hint
 
 
+def test_a_pass_for_another_operation() -> None:
+    with contexts.context():
+        pipeline = "builtin.module(gpu.module(gpu.func(gpu-eliminate-barriers)))"
+        error = refused(contexts.run_passes, contexts.parse(SOURCE), pipeline)
+    assert error.message.endswith(": gpu-eliminate-barriers is a pass for func.func, not for gpu.func")
+
+
 def test_failing_pass_points_into_the_file() -> None:
     lines = [
         "gpu.module @k {",
