@@ -9,7 +9,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping  # takes longer to load than all of this
+    from collections.abc import Iterable, Mapping  # takes longer to load than all of this
 
 # These decide which tools are found. A change of one of them makes receipts invalid.
 OF_TOOLS = (
@@ -108,3 +108,9 @@ def boot() -> str:
             return stream.read().strip()
     except OSError:
         return ""
+
+
+def remove(names: Iterable[str]) -> None:
+    """Remove variables from the environment of this process, for libraries that would read them."""
+    for name in names:
+        os.environ.pop(name, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from gpubuild import environment
 from gpubuild.engine.ir import step_io
 from gpubuild.engine.ir.dump import dumping
 from gpubuild.engine.ir.step_io import StepIO
@@ -89,6 +90,8 @@ _MODULES: dict[type[Params], str] = {
     RuntimeParams: "gpubuild.engine.cc.compile",
     LinkParams: "gpubuild.engine.cc.link",
 }
+# Where MLIR's serializers look for libraries, which are in no key.
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")
 _ONLY_START_COMPILERS = (PreprocessParams, CcParams, RuntimeParams, LinkParams)
 
 
@@ -113,6 +116,7 @@ def preload(part: str) -> None:
 
     Starts no thread, and runs nothing that a user wrote. Outlining takes 70 ms, a back end 20 to 100 ms more.
     """
+    environment.remove(_TOOLKITS)
     import gpubuild.engine.ir.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine.ir import contexts
 

@@ -1,6 +1,7 @@
 """The process that forks steps loads everything they need, and nothing that a fork would break."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ if pid == 0:
     json.dump({
         "threads": threads, "numpy": "numpy" in sys.modules, "names": names,
         "loaded later": sorted(set(sys.modules) - before),
+        "toolkits": [name for name in os.environ if name in ("CUDA_HOME", "ROCM_PATH")],
     }, sys.stdout)
     sys.stdout.flush()
     os._exit(0)
@@ -46,9 +48,17 @@ module attributes {gpu.container_module} {
 def test_forks_find_all_they_need_and_no_thread(tmp_path: Path, parts: list[str]) -> None:
     source = tmp_path / "k.mlir"
     source.write_text(SOURCE)
-    done = subprocess.run([sys.executable, "-c", LOADED, source, *parts], capture_output=True, check=True)
+    command = [sys.executable, "-c", LOADED, source, *parts]
+    environment = {**os.environ, "CUDA_HOME": "/usr", "ROCM_PATH": "/usr"}  # serializers would read them
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
     loaded = json.loads(done.stdout)
-    assert loaded == {"threads": 1, "numpy": False, "names": ["gpu.module"], "loaded later": []}
+    assert loaded == {
+        "threads": 1,
+        "numpy": False,
+        "names": ["gpu.module"],
+        "loaded later": [],
+        "toolkits": [],
+    }
 
 
 def test_the_process_that_schedules_loads_no_mlir() -> None:
