@@ -25,8 +25,9 @@ class Type:
     element: str
 
 
-def any_type(rng: random.Random) -> Type:
-    element = rng.choice(list(BITS))
+def any_type(rng: random.Random, *, whole: bool) -> Type:
+    """Return a type; a ``whole`` one has elements of whole bytes, as functions called by address need."""
+    element = rng.choice([name for name, bits in BITS.items() if not whole or bits in (8, 16, 32, 64)])
     kind = rng.random()
     if kind < 0.45:
         return Type(element, 1, element)
@@ -85,7 +86,8 @@ class Text:
 
 def function(rng: random.Random, number: int) -> tuple[str, list[tuple[int, int]]]:
     """Text, and for each word that the kernel stores the word it is of and how many bits."""
-    kinds = [any_type(rng) for _ in range(rng.randint(1, 6))]
+    by_address = rng.random() < 0.5
+    kinds = [any_type(rng, whole=by_address) for _ in range(rng.randint(1, 6))]
     order = rng.sample(range(len(kinds)), rng.randint(1, len(kinds)))
     names, results = ", ".join(k.name for k in kinds), ", ".join(kinds[i].name for i in order)
     kind = f"({names}) -> ({results})"
@@ -98,7 +100,7 @@ def function(rng: random.Random, number: int) -> tuple[str, list[tuple[int, int]
         count += k.count
     returned = [f"%r{i}" for i in order]
     called = f"call @g{number}"
-    if rng.random() < 0.5:
+    if by_address:
         one, other = (text.op(f"func.constant @{n}{number} : {kind}") for n in "gh")
         called = f"call_indirect {text.op(f'arith.select %yes, {one}, {other} : {kind}')}"
     text.lines.append(f"{', '.join(returned)} = func.{called}({', '.join(values)}) : {kind}")
