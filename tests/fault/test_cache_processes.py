@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from conftest import Counted
 from unit.cache.samples import KEY, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.local.folder import locked
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.model.digest import Digest, digest_bytes
 
@@ -128,6 +130,19 @@ def test_eight_find_a_corrupt_index_at_once(tmp_path: Path) -> None:
     assert [exit_status(pid) for pid in children] == [0] * 8
     assert assert_whole(directory, tmp_path, 8) == 8
     assert len(list((directory / "quarantine").iterdir())) == 1
+
+
+def test_an_index_is_not_opened_while_it_is_replaced(tmp_path: Path) -> None:
+    directory = tmp_path / "cache"
+    publish_all(directory, tmp_path, 1)
+    publisher = threading.Thread(target=publish_all, args=(directory, tmp_path, 2))
+    with locked(directory / "lock", wait_seconds=0):
+        publisher.start()
+        publisher.join(0.5)
+        (directory / "index").rename(directory / "quarantine" / "index")
+        (directory / "index").mkdir()
+    publisher.join()
+    assert assert_whole(directory, tmp_path, 2) == 2
 
 
 @pytest.mark.parametrize("disturb", ["gc", "clear"])

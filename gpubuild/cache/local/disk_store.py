@@ -324,17 +324,17 @@ class DiskStore(LocalOnly):
         from gpubuild.cache.local.index import DATABASE, Index, database_identity  # loads sqlite3
 
         folder = self._directory / "index"
-        self._identity = database_identity(folder)
         try:
-            if self._writable and (folder / DATABASE).exists():
-                self._index = Index(folder, writable=True)
-            elif self._writable:
-                # Two processes must not create the tables at once.
+            if self._writable:
+                # SQLite opens journals by name, so no process may create or move the database meanwhile:
+                # the journal of a new database would be applied to the old one, and deleted.
                 with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                     if not (folder / DATABASE).exists():
                         self._renew_tag()
-                    self._index = Index(folder, writable=True)
-                    self._identity = database_identity(folder)
+                    try:
+                        self._index = Index(folder, writable=True)
+                    finally:
+                        self._identity = database_identity(folder)
             elif (folder / DATABASE).exists():
                 self._index = Index(folder, writable=False)
         except DamagedIndexError as error:
@@ -364,7 +364,7 @@ class DiskStore(LocalOnly):
         try:
             with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
                 # Another process may have replaced it since we opened it.
-                if database_identity(self._directory / "index") in (self._identity, None):
+                if database_identity(self._directory / "index") == self._identity:
                     path = self._blobs.set_aside_folder(self._directory / "index")
                     message += f"; it was set aside as {path}; a new one was started"
                 (self._directory / "index").mkdir(mode=0o700, exist_ok=True)

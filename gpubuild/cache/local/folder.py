@@ -44,6 +44,8 @@ def locked(path: Path, *, wait_seconds: float) -> Iterator[bool]:
     try:
         yield _take(handle, time.monotonic() + wait_seconds)
     finally:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # a process forked meanwhile has the handle, too
         os.close(handle)
 
 
