@@ -44,7 +44,7 @@ _TOKENS = "tests/e2e/test_streams.py::test_streams_that_part_and_meet"
 _HINTS = "tests/unit/engine/ir/test_older_forms.py::test_the_hint_names_the_form_of_today"
 _DEVICE = "tests/unit/engine/backends/test_device.py::"
 _NO_COMPILER = "has a target for which gpubuild has no compiler"
-_WITHOUT_OPTIONS = "gpubuild carries out …, without its options"
+_WITHOUT_OPTIONS = "… carries out …, without its options"
 
 
 @dataclass(frozen=True, slots=True)

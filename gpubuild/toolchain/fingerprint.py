@@ -41,9 +41,11 @@ class Tool:
 _INSIDE = "gpubuild."
 # Modules outside the engine that decide the arguments of tools.
 SHAPING = (
+    "environment.py",
     "errors.py",
     "plan/library_search.py",
     "settings.py",
+    "support/atomic_write.py",
     "support/frozen.py",
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",
