@@ -73,6 +73,13 @@ def misspelt() -> list[str]:
     return found
 
 
+def of_make() -> list[str]:
+    """Return the variables of make for C compilers that are set and that gpubuild does not read."""
+    return [
+        name for name in ("CC", "CXX", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS") if os.environ.get(name)
+    ]
+
+
 def completes() -> bool:
     """Return whether a shell asks for completions (``cli.completion``)."""
     return "_ARGCOMPLETE" in os.environ

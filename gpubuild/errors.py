@@ -17,6 +17,7 @@ EXIT_STEP_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERNAL = 3
 EXIT_INTERRUPTED = 130
+NOTHING_DEFINES = "cannot link: nothing defines "  # followed by the symbols
 
 _Error = TypeVar("_Error", bound="GpubuildError")
 

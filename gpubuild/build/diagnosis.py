@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpubuild.errors import Diagnostic, GpubuildError, NoRoomError, StepError
+from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.errors import NOTHING_DEFINES, Diagnostic, GpubuildError, Location, NoRoomError, StepError
 from gpubuild.model.step import CompileParams, OutlineParams, Step, StepKind, pipeline_of
 from gpubuild.settings import python_command
 from gpubuild.support.frozen import replace
@@ -31,7 +32,13 @@ def completed(error: GpubuildError, step: Step, *, root: Path, project_file: Pat
     if not isinstance(error, StepError):
         return error
     files: dict[str, Sequence[str]] = {}
+    message, hint = error.message, error.hint
+    if pipeline_of(step.params)[0] and "cannot lower" in message:
+        message = message.replace("cannot lower", "cannot lower what your pass pipeline left:")
+        hint = "add passes that lower it to the LLVM dialect, or leave `passes:` out for gpubuild's own"
     return error.with_(
+        message=message,
+        hint=hint,
         step_id=step.id,
         program=step.program or ", ".join(step.users),
         module=step.module,
@@ -39,6 +46,7 @@ def completed(error: GpubuildError, step: Step, *, root: Path, project_file: Pat
         diagnostics=(
             *(_quoted(d, root, files) for d in error.diagnostics),
             *_pipeline_notes(error.stage, step, project_file),
+            *_undefined_uses(error, step, root, files),
         ),
         output=_in_users_files(error.output, step, root) if step.kind is StepKind.LINK else error.output,
         reproduce="" if isinstance(error, NoRoomError) else reproducer(step),
@@ -64,6 +72,26 @@ def _pipeline_notes(stage: str, step: Step, project_file: Path) -> list[Diagnost
     paths += [("programs", program, "passes", key) for program in (step.program, *step.users)]
     notes = (find_value(project_file, path, pipeline, "the pass pipeline") for path in paths)
     return [note for note in notes if note is not None][:1]
+
+
+def _undefined_uses(
+    error: StepError, step: Step, root: Path, files: dict[str, Sequence[str]]
+) -> list[Diagnostic]:
+    """Return where C and C++ sources first use what nothing defines, for a link that failed."""
+    sources = [i.origin for i in step.inputs if i.origin and i.origin.suffix in (*C_SUFFIXES, *CXX_SUFFIXES)]
+    _, listed, names = error.message.partition(NOTHING_DEFINES)
+    found: list[Diagnostic] = []
+    for name in names.split(", ") if listed else ():
+        use = re.compile(rf"\b{re.escape(name.partition('(')[0])}\b")
+        for file in (shown_path(path, root) for path in sources):
+            lines = files.setdefault(file, _lines(root / file))
+            uses = [(n, m.start()) for n, line in enumerate(lines, 1) if (m := use.search(line))]
+            if uses:
+                where = Location(file=file, line=uses[-1][0], column=uses[-1][1] + 1)
+                line = lines[where.line - 1]
+                found.append(Diagnostic(message=f"nothing defines {name}", location=where, source_line=line))
+                break
+    return found
 
 
 def without_project(error: GpubuildError) -> GpubuildError:

@@ -43,6 +43,12 @@ def open_builder(
     build leaves a receipt.
     """
     layout = Layout(root=project.root, build_dir=options.build_dir)
+    real = layout.build_dir.resolve()
+    if real in (root := project.root.resolve(), *root.parents):
+        raise UsageError(
+            f"refusing to build into {options.build_dir}: it is or contains the project's folder",
+            hint="name a folder for outputs alone with --build-dir",
+        )
     listener = listener or Silent()
     with build_lock(layout, listener):
         remove_links(layout)

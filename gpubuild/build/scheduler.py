@@ -25,6 +25,7 @@ from gpubuild.model.result import STOPPED, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import replace
+from gpubuild.support.text import shown_path
 
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loads logging; most builds run nothing
@@ -228,10 +229,12 @@ def collect(
     except GpubuildError as error:
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:
+        what, hint = error.filename, "free some space or choose another folder with --build-dir"
+        if isinstance(error, IsADirectoryError) and error.filename2:
+            what = error.filename2
+            hint = f"remove the folder {shown_path(what)}, or choose another one with --build-dir"
         failure = NoRoomError(
-            f"cannot write to the build folder: {error.strerror}: {error.filename}",
-            stage="store outputs",
-            hint="free some space or choose another folder with --build-dir",
+            f"cannot write to the build folder: {error.strerror}: {what}", stage="store outputs", hint=hint
         )
         return runner.fail(prepared.step, failure, started=prepared.started, workdir=workdir)
 

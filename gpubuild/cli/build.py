@@ -6,12 +6,14 @@ import argparse
 from contextlib import suppress
 from pathlib import Path
 
+from gpubuild import environment
 from gpubuild.cli.console import Console, closing_lines, labelled
 from gpubuild.cli.options import build_folder
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
-from gpubuild.model.result import BuildReport
+from gpubuild.model.result import BuildReport, Status
+from gpubuild.model.step import StepKind
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
 
@@ -115,10 +117,22 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         finally:
             if tracer is not None:
                 tracer.write(options.trace)
-    for warning in report.warnings:
+    for warning in (*report.warnings, *_unread_variables(report)):
         console.warning(warning)
     programs = tuple(options.programs or project.programs)
     return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
+
+
+def _unread_variables(report: BuildReport) -> list[str]:
+    """Return a warning if C was compiled, and a variable is set that make would have read."""
+    compiled = any(s.kind is StepKind.PREPROCESS and s.status is Status.RAN for s in report.steps)
+    unread = environment.of_make() if compiled else []
+    if not unread:
+        return []
+    return [
+        f"{', '.join(unread)} in the environment: not read; "
+        "GPUBUILD_CC and GPUBUILD_CXX name compilers, and `host: {flags: […]}` of targets.yaml has options"
+    ]
 
 
 def exit_code(report: BuildReport) -> int:

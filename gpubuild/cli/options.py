@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
-from gpubuild.support.text import suggestion
+from gpubuild.support.text import nearest, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -68,7 +68,9 @@ class Parser(argparse.ArgumentParser):
         if choice:
             wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
         elif unknown:
-            wanted, known = unknown[1].split("=")[0], [s for a in self._actions for s in a.option_strings]
+            spellings = {s.lstrip("-"): s for a in self._actions for s in a.option_strings}
+            close = nearest(unknown[1].split("=")[0].lstrip("-"), spellings)
+            return f" (did you mean '{spellings[close[0]]}'?)" if close else ""
         return suggestion(wanted, known)
 
 

@@ -17,6 +17,7 @@ from gpubuild.cli.options import (
     path,
     positive,
 )
+from gpubuild.cli.quick import FLAG, OPTIONS
 from gpubuild.targets.registry import kinds, vendors
 from gpubuild.targets.target import FULL
 from gpubuild.targets.vendor import Format
@@ -130,9 +131,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         return single_pass.parse(arguments[1:])
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:2], "--help"]
-    own, of_program = _split_program_arguments(arguments)
+    own, of_program = _split_program_arguments(_command_first(arguments))
     top = make_parser(only=own[0] if own else "")
     options, unknown = top.parse_known_args(own)
+    if sum(word in ("-f", "--file") or word.startswith("--file=") for word in own) > 1:
+        getattr(options, "parser", top).error("-f is given twice")
     if unknown:
         getattr(options, "parser", top).error(f"unrecognized arguments: {' '.join(unknown)}")
     options.program_arguments = of_program
@@ -140,6 +143,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options.command = _help(top)
         options.quiet = options.verbose = options.json = False
     return options
+
+
+def _command_first(arguments: Sequence[str]) -> list[str]:
+    """Move options in front of the command behind it: ``-v build`` is ``build -v``."""
+    takes_value = {s: kind != FLAG for spellings, kind, *_ in OPTIONS.values() for s in spellings}
+    at = 0
+    while at < len(arguments) and arguments[at] in takes_value:
+        at += 1 + takes_value[arguments[at]]
+    return [*arguments[at : at + 1], *arguments[:at], *arguments[at + 1 :]]
 
 
 def make_parser(*, only: str = "") -> Parser:

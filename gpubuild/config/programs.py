@@ -39,7 +39,7 @@ class _Reader:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         modules_node = _child(node, "modules")
-        modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
+        modules = {n: self._module(m) for n, m in (modules_node.members if modules_node else {}).items()}
         link = _child(node, "link")
         sources = self._sources(_child(node, "sources"))
         host = self._host_section(node)
@@ -110,7 +110,8 @@ class _Reader:
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(names)
 
-    def _module(self, node: Node) -> ModuleOverride:
+    def _module(self, member: Member) -> ModuleOverride:
+        node = member.node
         opt_level, fast_math, debug = (scalar(node, k) for k in ("opt_level", "fast_math", "debug"))
         return ModuleOverride(
             targets=self._targets(_child(node, "targets")) or None,
@@ -118,6 +119,7 @@ class _Reader:
             fast_math=None if fast_math is None else bool(fast_math),
             debug=None if debug is None else debug_level(debug),
             device_libs=read_libraries(self._root, _child(node, "device_libs"), self._problems),
+            written=self._problems.diagnostic(member.place, ""),
         )
 
     def _select(

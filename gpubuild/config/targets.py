@@ -130,13 +130,19 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
     vendor = registry.vendor(str(said)) if said else by_chip or by_name
     if vendor is None:
         if not member.node.flawed:
+            word = str(chip or name)
+            product = next(filter(None, (v.chip_of_product(word) for v in registry.vendors())), "")
             subject = f"chip '{chip}'" if chip else f"name '{name}'"
             kinds = any_of([f"`{kind}`" for kind in registry.kinds()])
             chips = any_of([v.example for v in registry.vendors()])
             problems.add(
                 member.node.members["chip"].node.place if chip else member.place,
                 f"the {subject} does not imply the kind of target '{name}'; "
-                f"add `kind: {kinds[1:]}, or name a chip such as {chips}",
+                + (
+                    f"the chip of {word} is {product}: write that"
+                    if product
+                    else f"add `kind: {kinds[1:]}, or name a chip such as {chips}"
+                ),
             )
         return None
     if by_chip and by_chip is not vendor:

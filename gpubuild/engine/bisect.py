@@ -164,7 +164,8 @@ def _described(module: ir.Module, cut: _Cut) -> object:
             what = f"'{op.name}' of @{symbol_name(symbol)} in {_function_of(op)}"
     else:
         op = _operations(module)[cut.operations - 1]
-        what = f"'{op.name}' in {_function_of(op)}"
+        callee = f" of {op.attributes['callee']}" if "callee" in op.attributes else ""
+        what = f"'{op.name}'{callee} in {_function_of(op)}"
     location, line = locate(op.location, SourceText())
     if location is None:
         return None

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from gpubuild.errors import Diagnostic
 from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.target import Target
 
@@ -160,6 +161,7 @@ class ModuleOverride:
     fast_math: bool | None = None
     debug: bool | str | None = None
     device_libs: tuple[Path, ...] = ()
+    written: Diagnostic | None = field(default=None, compare=False)  # where, without a message
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpubuild.errors import UsageError
+from gpubuild.errors import ConfigError, Diagnostic, UsageError
 from gpubuild.model.project import Offload, Program, Project
 from gpubuild.model.step import (
     BundleParams,
@@ -34,7 +34,7 @@ from gpubuild.plan.sources import (
     find_variants,
     resource_inputs,
 )
-from gpubuild.support.frozen import frozen
+from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import suggestion
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import FULL, Target
@@ -174,13 +174,17 @@ class Planner:
         return steps
 
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
-        for name in program.modules:
-            if name not in found:
-                raise UsageError(
-                    f"program {program.name}: modules: names {name!r}; its sources have no such gpu.module"
-                    f"{suggestion(name, found)}",
-                    hint="gpu.modules: " + (", ".join(found) or "none"),
-                )
+        unknown = [
+            replace(
+                override.written or Diagnostic(message=""),
+                message=f"no source of program {program.name} has a gpu.module {name!r}"
+                f"{suggestion(name, found)}",
+            )
+            for name, override in program.modules.items()
+            if name not in found
+        ]
+        if unknown:
+            raise ConfigError(unknown, hint="gpu.modules: " + (", ".join(found) or "none"))
 
     def _module(self, program: Program, outline: Step, settled: ModuleTargets) -> list[Step]:
         module = settled.module

@@ -169,8 +169,12 @@ class SourcePlanner:
         shown = self.layout.shown(source)
         passes = program.passes.source
         directory = self.layout.source_dir(source, passes)
+        # Programs with the same passes share the step, which has the name of the first.
+        programs = self.project.programs.values()
+        first = next((p for p in programs if p.passes.source == passes and source in p.sources), program)
+        prefix = f"{first.name}/" if passes else ""
         return Step(
-            id=f"outline/{shown}" + (f"#{directory.name[-12:]}" if passes else ""),
+            id=f"{prefix}outline/{shown}",
             kind=StepKind.OUTLINE,
             params=OutlineParams(passes=passes, source_name=shown, names=_describes_variables(self.project)),
             inputs=(Input(name="source", path=source),),

@@ -85,7 +85,7 @@ def describe(step: Step) -> str:
     if step.program:
         words.append(f"({step.program})" if step.module else step.program)
     elif step.kind is not StepKind.RUNTIME:
-        words.append(step.id.partition("/")[2].partition("#")[0])
+        words.append(step.id.partition(f"{step.kind}/")[2].partition("#")[0])
     return one_line(" ".join(words))
 
 

@@ -34,6 +34,22 @@ _ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
 _WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup unless told otherwise
 _SWIZZLES_SINCE = 8  # GFX6 and 7 have no instruction that reads another lane's registers
 
+# https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html, without spaces and "RX".
+_PRODUCTS = {
+    product: chip
+    for chip, products in {
+        "gfx906": "mi50 mi60",
+        "gfx908": "mi100",
+        "gfx90a": "mi210 mi250 mi250x",
+        "gfx942": "mi300a mi300x mi325x",
+        "gfx950": "mi350x mi355x",
+        "gfx1030": "6800xt 6900xt",
+        "gfx1100": "7900xt 7900xtx",
+        "gfx1201": "9070 9070xt",
+    }.items()
+    for product in products.split()
+}
+
 
 class Amd(Vendor):
     """AMD's GPUs."""
@@ -49,6 +65,7 @@ class Amd(Vendor):
     dialects = frozenset({"rocdl"})
     compiles_bitcode = True
     formats = (Format.BIN, Format.ASSEMBLY, Format.OFFLOAD)
+    products = MappingProxyType(_PRODUCTS)
     flags = MappingProxyType(
         {
             "wave64": "subgroups of 64 work-items",
@@ -103,6 +120,10 @@ class Amd(Vendor):
         if flaw is None and abi != self.abis[0] and (chip.endswith("-generic") or chip in _ABI_6_CHIPS):
             return Flaw(f"code objects for {chip} have ABI version {self.abis[0]}", "leave 'abi' out")
         return flaw
+
+    def workgroup_bytes(self, chip: str) -> int | None:
+        # LLVM's AddressableLocalMemorySize
+        return {"gfx950": 160 << 10, "gfx1250": 320 << 10, "gfx1251": 320 << 10}.get(chip, 64 << 10)
 
     def arch(self, chip: str, features: str) -> str:
         """AMD's name of a processor with its settings, such as ``gfx90a:sramecc+:xnack-``."""

@@ -53,6 +53,24 @@ _PTXAS_REFUSED = frozenset({
 _CLUSTERS_SINCE, _MATRIX_UNITS_SINCE = 90, 70
 _REGISTERS, _REGISTER_UNIT, _GRANULE = 65536, 256, 4  # of a unit; given to a subgroup; subgroups
 
+# https://developer.nvidia.com/cuda-gpus, without spaces and "RTX".
+_PRODUCTS = {
+    product: chip
+    for chip, products in {
+        "sm_60": "p100",
+        "sm_70": "v100",
+        "sm_75": "t4",
+        "sm_80": "a100 a30",
+        "sm_86": "a10 a40 a6000 3060 3070 3080 3090",
+        "sm_87": "orin",
+        "sm_89": "l4 l40 l40s 4060 4070 4080 4090",
+        "sm_90": "h100 h200 gh200",
+        "sm_100": "b200 gb200",
+        "sm_120": "5070 5080 5090",
+    }.items()
+    for product in products.split()
+}
+
 
 class Nvidia(Vendor):
     """NVIDIA's GPUs."""
@@ -61,6 +79,7 @@ class Nvidia(Vendor):
     maker = "NVIDIA"
     noun = "an NVIDIA chip"
     example = "sm_90"
+    products = MappingProxyType(_PRODUCTS)
     triple = TRIPLE
     architectures = ("nvptx64", "nvptx")
     attribute_chip = "sm_50"
@@ -124,6 +143,10 @@ class Nvidia(Vendor):
 
     def has_clusters(self, chip: str) -> bool:
         return sm_number(chip) >= _CLUSTERS_SINCE
+
+    def workgroup_bytes(self, chip: str) -> int | None:
+        # ptxas: more is possible as dynamic memory alone
+        return 48 << 10
 
     def multiplies_matrices(self, chip: str) -> bool:
         return sm_number(chip) >= _MATRIX_UNITS_SINCE

@@ -7,6 +7,7 @@ Nothing else compares kinds: what differs between them is asked of the vendor.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
@@ -84,6 +85,7 @@ class Vendor(ABC):
     maker: str
     noun: str  # "an NVIDIA chip"
     example: str  # a chip
+    products: Mapping[str, str] = MappingProxyType({})  # chips by names of products, such as "h100"
     sanitizes: bool = False  # `sanitize:` is possible
     native_chip: str = ""  # the chip that stands for the CPU of the machine that builds
 
@@ -170,7 +172,13 @@ class Vendor(ABC):
         chips = self.chips(triple)
         if chip in chips:
             return None
-        return Flaw(f"unknown {self.maker} chip {chip!r}", _suggestion(chip, chips))
+        hint = f"write {meant}" if (meant := self.chip_of_product(chip)) else _suggestion(chip, chips)
+        return Flaw(f"unknown {self.maker} chip {chip!r}", hint)
+
+    def chip_of_product(self, name: str) -> str:
+        """The chip of the product ``name``, such as ``H100``; empty if it is not in ``products``."""
+        word = re.sub(r"[^a-z0-9]|nvidia|geforce|amd|instinct|radeon|rtx|rx", "", name.lower())
+        return self.products.get(word, "")
 
     def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
         """What is wrong with ``feature``, which has its sign, such as ``+ptx80``."""
@@ -263,6 +271,10 @@ class Vendor(ABC):
     def multiplies_matrices(self, chip: str) -> bool:
         """Whether the chip has the units of ``gpu.subgroup_mma_compute``."""
         return False
+
+    def workgroup_bytes(self, chip: str) -> int | None:
+        """The most bytes of static workgroup memory; ``None`` for any number."""
+        return None
 
     def occupancy(
         self,

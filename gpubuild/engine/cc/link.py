@@ -17,7 +17,7 @@ from pathlib import Path
 from gpubuild.engine.cc.driver import first_lines, run_driver
 from gpubuild.engine.cc.preprocess import parse_depfile
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.errors import InputChangedError, StepError
+from gpubuild.errors import NOTHING_DEFINES, InputChangedError, StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import LinkParams
 from gpubuild.plan.library_search import OF_COMPILER, SYSTEM_FOLDERS
@@ -38,7 +38,7 @@ _NO_LIBRARY = re.compile(r"(?:cannot find|unable to find \w* ?(?:system )?librar
 def link_error(output: str, shown: str, flags: Sequence[str] = ()) -> StepError:
     """Return the error for a link that failed with ``output``, of which the message shows ``shown``."""
     if symbols := _symbols(_UNDEFINED, output):
-        message, hint = f"cannot link: nothing defines {_listed(symbols)}", undefined_hint(symbols)
+        message, hint = f"{NOTHING_DEFINES}{_listed(symbols)}", undefined_hint(symbols)
     elif symbols := _symbols(_DUPLICATE, output):
         verb = "is" if len(symbols) == 1 else "are"
         message = f"cannot link: {_listed(symbols)} {verb} defined more than once"

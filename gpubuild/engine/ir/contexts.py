@@ -10,9 +10,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from mlir import ir, passmanager
+from mlir import _mlir_libs, ir, passmanager
 from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
 
 import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
@@ -21,6 +22,7 @@ from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.support.text import nearest
 
 # Positions in text parsed from memory. Quotes inside strings are escaped, so no string contains this.
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
@@ -84,7 +86,7 @@ def parse(
     """
     source = SourceText(text, source_name)
     try:
-        with _diagnosed("cannot parse the MLIR text", source):
+        with _diagnosed("invalid MLIR", source):
             module = ir.Module.parse(text)
     except StepError as error:
         raise advise(error, text) from error.__cause__
@@ -93,7 +95,7 @@ def parse(
     if not source_name:
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
-    with _diagnosed("cannot parse the MLIR text", source):
+    with _diagnosed("invalid MLIR", source):
         return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
 
 
@@ -127,7 +129,7 @@ def parse_pipeline(pipeline: str) -> passmanager.PassManager:
     except ValueError as error:
         raise StepError(
             f"cannot parse the pass pipeline: {_pipeline_error(error)}",
-            hint=form_of_today(pipeline) or f"the pipeline is: {pipeline}",
+            hint=form_of_today(pipeline) or _meant_pass(str(error)) or f"the pipeline is: {pipeline}",
         ) from error
 
 
@@ -236,6 +238,23 @@ def _pipeline_error(error: BaseException) -> str:
     if found := re.search(r"failed to add `(.+?)` with options `(.*?)`", text):
         return f"{found[1]} does not accept the options `{found[2]}`"
     return _one_line(error)
+
+
+def _meant_pass(message: str) -> str:
+    """Return a hint with the pass whose name looks like the unknown one in MLIR's ``message``.
+
+    The bindings do not list passes, so candidates are strings of the library that parse as a pipeline.
+    """
+    if not (unknown := re.search(r"'([\w-]+)' does not refer to a registered pass", message)):
+        return ""
+    library = Path(_mlir_libs.__path__[0]).parent / "lib" / "libMLIR.so"
+    string = rb"\0(%b[a-z0-9-]{1,60})(?=\0)" % unknown[1][:2].encode()
+    names = set(re.findall(string, library.read_bytes())) if library.exists() else set()
+    for name in nearest(unknown[1], map(bytes.decode, names), 5, cutoff=0.75):
+        with suppress(ValueError):
+            passmanager.PassManager.parse(f"any({name})")
+            return f"did you mean {name}?"
+    return ""
 
 
 @contextmanager

@@ -19,7 +19,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpubuild.engine.ir import dump
-from gpubuild.errors import GpubuildError, InputChangedError, NoRoomError, StepError, ToolNotFoundError
+from gpubuild.errors import (
+    Diagnostic,
+    GpubuildError,
+    InputChangedError,
+    Location,
+    NoRoomError,
+    StepError,
+    ToolNotFoundError,
+)
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
@@ -111,8 +119,11 @@ class StepIO:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+            before = data[: error.start].rpartition(b"\n")[2].decode(errors="replace")
+            where = Location(file=str(self.path(name)), line=line, column=len(before) + 1)
             raise StepError(
-                f"{self.path(name).name} is not UTF-8 text: line {line} has the byte 0x{byte:02x}",
+                f"{self.path(name).name} is not UTF-8 text",
+                diagnostics=[Diagnostic(message=f"the byte 0x{byte:02x} is not UTF-8", location=where)],
                 hint="save it as UTF-8",
             ) from error
 

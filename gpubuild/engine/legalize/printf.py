@@ -41,7 +41,7 @@ def conversions(text: str) -> list[Conversion]:
         if whole == "%%":
             continue
         if letter == "s":
-            raise ValueError(f"{whole!r} asks for a string, which kernels do not have ({_PERCENT})")
+            raise ValueError(f"{whole!r} asks for a string, which kernels do not have; write %d, %f or %%")
         if not letter or letter not in _INTEGERS + _FLOATS + _ADDRESS:
             raise ValueError(f"{whole!r} is no conversion of numbers ({_PERCENT})")
         stars = [match["width"], match["precision"]].count("*")
@@ -68,13 +68,22 @@ def refusal(op: ir.Operation) -> str:
     given = list(op.operands)
     if len(wanted) != len(given):
         asked = f"{len(wanted)} argument{'' if len(wanted) == 1 else 's'}"
-        return f"'{op.name}': its format asks for {asked}, and there are {len(given)} ({_PERCENT})"
+        need = f"give {len(wanted)}, or {_PERCENT}" if wanted else _PERCENT
+        return f"'{op.name}': its format asks for {asked}, and there are {len(given)} ({need})"
     for number, (conversion, value) in enumerate(zip(wanted, given, strict=True), 1):
         is_float = isinstance(value.type, ir.FloatType)
         if is_float != (conversion.bits is None):
             kind = "a float" if conversion.bits is None else "an integer"
-            return f"'{op.name}': {conversion.text!r} asks for {kind}, and argument {number} is {value.type}"
+            use = "%f" if is_float else "%lld" if _is_wide(value.type) else "%d"
+            return (
+                f"'{op.name}': {conversion.text!r} asks for {kind}, and argument {number} is {value.type} "
+                f"(use {use})"
+            )
     return ""
+
+
+def _is_wide(of: ir.Type) -> bool:
+    return not isinstance(of, ir.IntegerType) or ir.IntegerType(of).width > _WORD_BITS
 
 
 def _promote_arguments(op: ir.Operation, _: Lowering) -> None:

@@ -37,6 +37,7 @@ class Capabilities:
     private_variables: bool = True  # memref.global can be in private memory
     memory_spaces: range | None = None  # existing numbers; None: any
     wide_floats: bool = False  # values can be f80 and f128
+    workgroup_bytes: int | None = None  # of static workgroup memory; None: any number
     widest_all_reduce: int | None = 64  # bits; None: any
 
 

@@ -6,6 +6,7 @@ rule here returns the operation and the reason in words.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -119,10 +120,13 @@ def cannot_compile(
 ) -> StepError:
     """Return the error that reports operations with reasons; ``instead`` is a verb: what to do with them."""
     target = f"target {state.target}" if state.target else "this target"
+    hint = f"leave this target out for the module (`modules:` in targets.yaml), or {instead} the operation"
+    if all(op.name == "gpu.printf" for op, _ in refused):
+        hint = "correct the format or the arguments, which are the same for all targets"
     return StepError(
         f"{target} cannot compile {'this' if state.target else 'the'} module",
         diagnostics=diagnostics(refused, state.source),
-        hint=f"leave this target out for the module (`modules:` in targets.yaml), or {instead} the operation",
+        hint=hint,
     )
 
 
@@ -255,11 +259,21 @@ def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
 
 
 def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
-    """Check spaces of private memory: upstream uses space 5 for AMD's kernels, and none for all others."""
+    """Check the size of workgroup memory, and spaces of private memory.
+
+    Upstream uses space 5 for private memory of AMD's kernels, and none for all others.
+    """
     if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
         return ""
+    first_private = parameters + op.attributes[_WORKGROUPS].value
     arguments = list(op.regions[0].blocks[0].arguments)
-    for value in arguments[parameters + op.attributes[_WORKGROUPS].value :]:
+    size = sum(_bytes(ir.MemRefType(a.type)) for a in arguments[parameters:first_private] if list(a.uses))
+    if target.workgroup_bytes is not None and size > target.workgroup_bytes:
+        return (
+            f"the kernel has {size:,} bytes of workgroup memory, and a workgroup can have "
+            f"{target.workgroup_bytes:,} on this chip; use less, or gpu.dynamic_shared_memory"
+        )
+    for value in arguments[first_private:]:
         space = ir.MemRefType(value.type).memory_space
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
         if (space is None or number) and number != target.private_space:
@@ -267,6 +281,17 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
                 f"private memory of type {value.type}: write {_PRIVATE} for its space, which all targets have"
             )
     return ""
+
+
+def _bytes(memory: ir.MemRefType) -> int:
+    """Return the size of static memory, 0 for elements without a fixed one."""
+    of, lanes = memory.element_type, 1
+    if isinstance(of, ir.VectorType):
+        of, lanes = of.element_type, math.prod(of.shape)
+    if isinstance(of, ir.ComplexType):
+        of, lanes = of.element_type, 2 * lanes
+    bits = getattr(of, "width", 0)
+    return math.prod(memory.shape) * lanes * (-(-bits // 8)) if memory.has_static_shape else 0
 
 
 def _conversion_refusal(op: ir.Operation) -> str:

@@ -152,12 +152,14 @@ _READ_AS_TEXT = {
 }
 _NAMED = re.compile(rf"//[^\n]*|({'|'.join(map(re.escape, _READ_AS_TEXT))})?{_STRING}")
 _MOST_LISTED = 10
-_WHAT = "cannot parse the MLIR text"
+_WHAT = "invalid MLIR"
 _LEVELS = ("0", "1", "2", "3")
 
 
 def check_source(text: str, source: SourceText, name: str) -> None:
     """Raise ``StepError``, with places in the file ``name``, for text that MLIR would fail on."""
+    if not text.strip():
+        raise StepError(f"{name} is empty", hint="a source has gpu.modules, host code or both")
     text = text.partition("{-#")[0]  # resources, which nest and name nothing, may be very large
     if sum(map(text.count, _OPENING)) > MOST_LEVELS:
         _refuse_deep(text, source, name)

@@ -92,7 +92,8 @@ struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct
         if (device == NULL) {
             gb_fatal(where,
                      "this program cannot run on the device that GPUBUILD_DEVICE asks for (%s): %s%s\n"
-                     "  what to do: unset GPUBUILD_DEVICE, or add a target for the device to targets.yaml and rebuild",
+                     "  what to do: install the device's driver, add a target for the device to targets.yaml and rebuild, "
+                     "or unset GPUBUILD_DEVICE",
                      gb_vendor_name(vendor), why, list_all(modules, count));
         }
         gb_trace("device %s, as GPUBUILD_DEVICE says", device->name);
@@ -113,6 +114,7 @@ struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct
     }
     gb_fatal(where,
              "no device here can run this program%s%s\n"
-             "  what to do: add a target for this machine (a GPU's chip, or cpu) to targets.yaml and rebuild",
+             "  what to do: add a target for this machine (a GPU's chip, or cpu) to targets.yaml and rebuild;\n"
+             "  a build with -t has the named targets only",
              reasons, list_all(modules, count));
 }

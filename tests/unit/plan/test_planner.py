@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.projects import TARGETS, make_program, make_project
 
-from gpubuild.errors import UsageError
+from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
 from gpubuild.model.step import BundleParams, CompileParams, HostParams, StepKind
 from gpubuild.plan.layout import Layout
@@ -213,7 +213,7 @@ def test_names_that_make_up_the_name_of_one_file(program: Program, module: str, 
 
 def test_override_of_an_unknown_module() -> None:
     program = make_program(ROOT, "app", "app.mlir", modules={"kk": ModuleOverride()})
-    with pytest.raises(UsageError, match=r"names 'kk'.*did you mean 'k'"):
+    with pytest.raises(ConfigError, match=r"a gpu.module 'kk'.*did you mean 'k'"):
         plan_of(program)
 
 

@@ -72,7 +72,7 @@ def test_dollars_are_not_variables_of_scons() -> None:
         ({}, "compile @k for old_gpu (p)"),
         ({"kind": StepKind.LINK, "params": LinkParams(), "module": "", "target": ""}, "link p"),
         (
-            {"id": "outline/a/b.mlir#0123", "kind": StepKind.OUTLINE, "params": OutlineParams()}
+            {"id": "p/outline/a/b.mlir", "kind": StepKind.OUTLINE, "params": OutlineParams()}
             | {"module": "", "target": "", "program": ""},
             "split a/b.mlir",
         ),

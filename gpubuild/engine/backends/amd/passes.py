@@ -73,6 +73,7 @@ def start(params: CompileParams, source: SourceText) -> AmdLowering:
         private_variables=False,
         memory_spaces=range(10),
         widest_all_reduce=None,
+        workgroup_bytes=AMD.workgroup_bytes(params.target.chip),
     )
     return AmdLowering(
         source=source,

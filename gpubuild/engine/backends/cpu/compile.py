@@ -204,7 +204,7 @@ def _refuse_undefined(build: CpuBuild) -> None:
     if missing:
         raise StepError(
             f"undefined in @{build.params.module}: {', '.join(missing)}",
-            hint="define it in the gpu.module, or name a library for CPUs that does under `device_libs:`",
+            hint="define it in the gpu.module, or name a library that does under `device_libs:`",
         )
 
 

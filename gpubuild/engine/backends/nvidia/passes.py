@@ -60,6 +60,7 @@ def start(params: CompileParams, source: SourceText) -> NvidiaLowering:
         dialects=frozenset({"nvvm", "nvgpu"}),
         intrinsics=frozenset({"nvvm"}),
         clusters=NVIDIA.has_clusters(params.target.chip),
+        workgroup_bytes=NVIDIA.workgroup_bytes(params.target.chip),
     )
     return NvidiaLowering(
         source=source,

@@ -156,7 +156,7 @@ def test_conversions(text: str, bits: list[int | None]) -> None:
     ("text", "reason"),
     [
         ("%s", "asks for a string"),
-        ("100% sure", "'% s' asks for a string, which kernels do not have (write %% for a percent sign)"),
+        ("100% sure", "'% s' asks for a string, which kernels do not have; write %d, %f or %%"),
         ("%n", "'%n' is no conversion"),
         ("50%\n", "is no conversion"),
         ("50%", "'%' is no conversion of numbers (write %% for a percent sign)"),

@@ -29,7 +29,7 @@ CASES = [
     ),
     ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
     ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels do not have"),
-    ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (write %% for a percent sign)"),
+    ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (give 1, or write %% for a percent sign)"),
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
     ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
     ("gpu.memset %a, %x : memref<?xf32>, f32", ALL, "'gpu.memset' is an operation of host code"),

@@ -1,0 +1,139 @@
+"""Mistakes of a first hour, in a project that `gpubuild init` made: each message says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+# Edits of the project (file: old, new), arguments, environment, texts on stderr.
+MISTAKES = {
+    "pass": (
+        {"targets.yaml": ("  scale:", "  scale:\n    passes: {source: builtin.module(canonicalise)}")},
+        "build",
+        {},
+        ["failed: scale/outline/scale.mlir", "targets.yaml:12:22: note", "did you mean canonicalize?"],
+    ),
+    "incomplete pipeline": (
+        {"targets.yaml": ("  scale:", "  scale:\n    passes: {nvvm: builtin.module(cse)}")},
+        "build -t sm_90",
+        {},
+        ["cannot lower what your pass pipeline left: arith.cmpi", "add passes that lower it"],
+    ),
+    "printf": (
+        {"scale.mlir": ("gpu.return", 'gpu.printf "%d %d\\n", %factor, %i : f32, index\ngpu.return')},
+        "build -t cpu",
+        {},
+        ["'%d' asks for an integer, and argument 1 is f32 (use %f)", "hint: correct the format"],
+    ),
+    "printf count": (
+        {"scale.mlir": ("gpu.return", 'gpu.printf "%f %d\\n", %factor : f32\ngpu.return')},
+        "build -t cpu",
+        {},
+        ["asks for 2 arguments, and there are 1 (give 2, or write %% for a percent sign)"],
+    ),
+    "workgroup memory": (
+        {
+            "scale.mlir": (
+                "%n: index) kernel {",
+                "%n: index) workgroup(%b: memref<20480xf32, 3>) kernel {\n"
+                "memref.store %factor, %b[%n] : memref<20480xf32, 3>",
+            )
+        },
+        "build -t sm_90",
+        {},
+        ["scale.mlir:4:5: error: the kernel has 81,920 bytes of workgroup memory", "can have 49,152"],
+    ),
+    "product": (
+        {"targets.yaml": ("sm_90", "h100")},
+        "build",
+        {},
+        ["targets.yaml:6:3", "the chip of h100 is sm_90: write that"],
+    ),
+    "product of AMD": (
+        {"targets.yaml": ("gfx90a: {}", "big: {chip: MI300X}")},
+        "build",
+        {},
+        ["targets.yaml:7:15", "the chip of MI300X is gfx942"],
+    ),
+    "module": (
+        {"targets.yaml": ("  scale:", "  scale:\n    modules: {scale_kernel: {opt_level: 2}}")},
+        "build",
+        {},
+        ["targets.yaml:12:15: error: no source of program scale has", "did you mean 'scale_kernels'?"],
+    ),
+    "empty": ({"scale.mlir": (None, "\n")}, "build", {}, ["scale.mlir is empty"]),
+    "Latin-1": (
+        {"scale.mlir": ("%old =", "// caf\udce9\n%old =")},
+        "build",
+        {},
+        ["scale.mlir is not UTF-8 text", "scale.mlir:8:15: error: the byte 0xe9"],
+    ),
+    "verifier": (
+        {"scale.mlir": ("gpu.return", "%z = arith.addf %x, %x : f32\ngpu.return")},
+        "build",
+        {},
+        ["error: invalid MLIR", "use of value '%x' expects different type"],
+    ),
+    "undefined in C": (
+        {"main.c": ("return wrong", "nothing(); return wrong")},
+        "build -t cpu",
+        {},
+        ["nothing defines nothing", "main.c:23:3: error: nothing defines nothing"],
+    ),
+    "suggestion": ({}, "build --release", {}, ["unrecognized arguments: --release\n"]),
+    "two files": ({}, "build -f targets.yaml -f b.yaml", {}, ["-f is given twice"]),
+    "build folder": ({}, "build --build-dir .", {}, ["refusing to build into", "the project's folder"]),
+    "jobs": ({}, "build", {"GPUBUILD_JOBS": "foo"}, ["a whole number from 1 to 4096"]),
+    "driver": (
+        {},
+        "run -t cpu",
+        {"GPUBUILD_DEVICE": "cuda"},
+        ["libcuda.so.1", "what to do: install the device's driver"],
+    ),
+    "no target for here": ({}, "run -t sm_90", {}, ["a build with -t has the named targets only"]),
+    "CFLAGS": (
+        {"main.c": ("return wrong", "return  wrong")},
+        "build -t cpu",
+        {"CFLAGS": "-O0"},
+        ["warning: CFLAGS in the environment: not read"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("first")
+    assert gpubuild("init", "demo", cwd=folder).code == 0
+    return folder / "demo"
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_message_says_what_to_do(project: Path, name: str) -> None:
+    edits, arguments, environment, texts = MISTAKES[name]
+    before = {file: (project / file).read_bytes() for file in edits}
+    for file, (old, new) in edits.items():
+        text = before[file].decode()
+        changed = new if old is None else text.replace(old, new, 1)
+        (project / file).write_bytes(changed.encode(errors="surrogateescape"))
+    try:
+        done = gpubuild(*arguments.split(), cwd=project, env=environment, seeded=True)
+    finally:
+        for file, data in before.items():
+            (project / file).write_bytes(data)
+    assert done.code == (0 if name == "CFLAGS" else done.code or 1)
+    for text in texts:
+        assert text in done.err + done.out
+
+
+def test_a_folder_in_place_of_the_executable(project: Path) -> None:
+    (project / "other" / "scale" / "scale").mkdir(parents=True)
+    done = gpubuild("build", "-t", "cpu", "--build-dir", "other", cwd=project, seeded=True)
+    assert done.code == 1
+    assert "hint: remove the folder other/scale/scale" in done.err
+
+
+@pytest.mark.parametrize("arguments", ["-v build -n", "--jobs 3 build -n", "-q -f targets.yaml build -n"])
+def test_options_in_front_of_the_command(project: Path, arguments: str) -> None:
+    assert gpubuild(*arguments.split(), cwd=project, seeded=True).code == 0
