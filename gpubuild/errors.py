@@ -217,6 +217,10 @@ class StepCrashedError(StepError):
     """The worker died: segmentation fault, LLVM abort, out of memory, time-out."""
 
 
+class StepKilledError(StepCrashedError):
+    """The worker was killed from outside, most likely because memory ran out."""
+
+
 class NoRoomError(StepError):
     """The disk is full or a quota is reached: not the step's fault, and nothing to reproduce."""
 

@@ -27,6 +27,7 @@ class Settings:
     cache_mode: str = ""  # GPUBUILD_CACHE: read-write, read-only, write-only or off
     cache_shared: bool = False  # GPUBUILD_CACHE_SHARED: others may write to the cache folder
     jobs: int | None = None  # GPUBUILD_JOBS
+    executor: str = ""  # GPUBUILD_EXECUTOR: local or dask:ADDRESS
     cc: Path | None = None  # GPUBUILD_CC
     cxx: Path | None = None  # GPUBUILD_CXX
     ptxas: Path | None = None  # GPUBUILD_PTXAS
@@ -73,6 +74,7 @@ class Settings:
             cache_mode=env.get("GPUBUILD_CACHE", ""),
             cache_shared=env.get("GPUBUILD_CACHE_SHARED", "") == "1",
             jobs=int(jobs) if jobs else None,
+            executor=env.get("GPUBUILD_EXECUTOR", ""),
             cc=program("GPUBUILD_CC"),
             cxx=program("GPUBUILD_CXX"),
             ptxas=program("GPUBUILD_PTXAS"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from gpubuild.build.builder import Builder
@@ -14,8 +15,8 @@ from gpubuild.cache.open_store import open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import Executor, LazyExecutor
-from gpubuild.model.events import Listener, Silent
-from gpubuild.model.project import BuildOptions, Project
+from gpubuild.model.events import BuildWarning, Listener, Silent
+from gpubuild.model.project import BuildOptions, Execute, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import Settings
@@ -56,7 +57,8 @@ def open_builder(
         config = replace(project.cache, directory=directory) if options.use_cache else None
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
-        executor = LazyExecutor(workers, _local_executor)
+        execute = execute_settings(project, settings, options)
+        executor = LazyExecutor(workers, partial(_executor, execute=execute, listener=listener))
         if threads or store.has_remote:
             executor.start()
         try:
@@ -141,6 +143,42 @@ def _local_executor(workers: int) -> Executor:
     from gpubuild.execute.local import LocalExecutor  # not needed when all is in the cache
 
     return LocalExecutor(workers)
+
+
+def execute_settings(project: Project, settings: Settings, options: BuildOptions) -> Execute | None:
+    """Return the cluster to use: of the options, else the environment, else the project; ``None`` for none.
+
+    Raises ``UsageError``.
+    """
+    where = options.executor or settings.executor
+    if where == "local":
+        return None
+    execute = project.execute
+    if where:
+        engine, _, address = where.partition(":")
+        if engine != "dask" or not address:
+            raise UsageError(f"there is no executor {where!r}", hint="write local or dask:ADDRESS")
+        execute = replace(execute or Execute(), dask=address, scheduler_file=None)
+    if execute is None:
+        return None
+    return replace(
+        execute,
+        fallback=execute.fallback and options.fallback,
+        insecure=execute.insecure or options.insecure_remote,
+    )
+
+
+def _executor(workers: int, *, execute: Execute | None, listener: Listener) -> Executor:
+    local = _local_executor(workers)  # forks: before Dask starts threads
+    if execute is None:
+        return local
+    from gpubuild.execute.dask import DaskExecutor
+
+    try:
+        return DaskExecutor(local, execute, lambda text: listener.on_event(BuildWarning(message=text)))
+    except BaseException:
+        local.close()
+        raise
 
 
 def _collect_later(directory: Path, size_bytes: int) -> None:

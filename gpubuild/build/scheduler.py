@@ -148,7 +148,7 @@ class Schedule:
             report = self._runner.settle(prepared)
             if report is not None:
                 return report
-            future, workdir = self._runner.start(prepared)
+            future, workdir = self._runner.start(prepared, self._plan.rank(step.id))
         except GpubuildError as error:
             return self._runner.fail(step, error, started=started, workdir=None)
         self._running[future] = (prepared, workdir)
@@ -225,7 +225,7 @@ def collect(
     assert workdir is not None  # noqa: S101 - a running step has one
     try:
         done = future.result()
-        return replace(runner.finish(prepared, done, workdir), stages=done.stages)
+        return replace(runner.finish(prepared, done, workdir), stages=done.stages, worker=done.worker)
     except GpubuildError as error:
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:

@@ -233,7 +233,7 @@ class StepRunner:
             ),
         )
 
-    def start(self, prepared: Prepared) -> tuple[Future[JobResult], Path]:
+    def start(self, prepared: Prepared, rank: int = 0) -> tuple[Future[JobResult], Path]:
         """Submit the step to a worker. Pass the folder to :meth:`finish` or :meth:`fail` later."""
         step = prepared.step
         workdir = self._work.new()
@@ -245,11 +245,12 @@ class StepRunner:
             output_names=tuple(o.name for o in step.outputs),
             tools={name: tool.command for name, tool in prepared.tools.items()},
             missing_tools=dict(prepared.missing),
+            fingerprints={name: tool.fingerprint for name, tool in prepared.tools.items()},
             workdir=workdir,
             executable_outputs=tuple(o.name for o in step.outputs if o.executable),
             dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,
         )
-        return self._executor.submit(job), workdir
+        return self._executor.submit(job, rank), workdir
 
     def _dumps(self, step: Step) -> bool:
         return self._dump_ir is not None and step.kind in KINDS_WITH_IR

@@ -92,6 +92,9 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         keep_going=options.keep_going,
         dry_run=getattr(options, "dry_run", False),
         link=link,
+        executor=options.executor or "",
+        fallback=not options.no_fallback,
+        insecure_remote=options.insecure_remote,
         dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
     if not request.dry_run and (report := finished_build(project, options.settings, request)):

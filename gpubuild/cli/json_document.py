@@ -34,6 +34,8 @@ def build_document(
             one.id, one.kind.value, one.module, one.target, one.status.value, map(shown, one.outputs)
         )
         entry |= {"reason": one.reason, "seconds": round(one.seconds, 6)}
+        if one.worker:
+            entry["worker"] = one.worker
         if one.error is not None:
             entry["error"] = describe(one.error)
         steps.append(entry)

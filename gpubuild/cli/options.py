@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, WORDS
+from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, TEXT, WORDS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project
 from gpubuild.support.text import nearest, suggestion
@@ -98,6 +98,9 @@ def add_build_options(parser: Parser) -> None:
         "cache_dir",
         "no_cache",
         "keep_going",
+        "executor",
+        "no_fallback",
+        "insecure_remote",
         "dump_ir",
         "trace",
     )
@@ -167,7 +170,7 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, WORDS: str}
+_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, TEXT: str, WORDS: str}
 
 
 def load(options: argparse.Namespace) -> Project:

@@ -19,7 +19,7 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from typing import TextIO
 
-FLAG, PATH, NUMBER, WORDS = "flag", "path", "number", "words"  # words: may be repeated
+FLAG, TEXT, PATH, NUMBER, WORDS = "flag", "text", "path", "number", "words"  # words: may be repeated
 PROJECT_FILE = "targets.yaml"
 
 # Options of `build` by attribute: spellings, kind of value, name of the value in help, help.
@@ -39,6 +39,14 @@ OPTIONS = {
     "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
     "keep_going": (("-k", "--keep-going"), FLAG, "", "after a failure, continue with independent steps"),
     "dump_ir": (("--dump-ir",), PATH, "DIR", "write the IR after every stage; cached steps run again"),
+    "executor": (
+        ("--executor",),
+        TEXT,
+        "WHERE",
+        "run compile steps here (local) or there (dask:ADDRESS)",
+    ),
+    "no_fallback": (("--no-fallback",), FLAG, "", "fail where no worker of the cluster can run a step"),
+    "insecure_remote": (("--insecure-remote",), FLAG, "", "allow a cluster without encryption"),
     "trace": (("--trace",), PATH, "FILE", "write a timeline of the steps for Perfetto or Chrome"),
     "dry_run": (("-n", "--dry-run"), FLAG, "", "list what would be done; compile nothing"),
     "explain": (("--explain",), FLAG, "", "list every step with its status and reason"),

@@ -68,6 +68,7 @@ class Tracer:
                 "tid": lane,
                 "ts": round((begin - self._zero) * 1e6),
                 "dur": max(round((end - begin) * 1e6), 1),
-                "args": {"status": report.status, "reason": report.reason, "key": report.key},
+                "args": {"status": report.status, "reason": report.reason, "key": report.key}
+                | ({"worker": report.worker} if report.worker else {}),
             }
         )

@@ -224,6 +224,48 @@ _CACHE = Record(
 )
 
 
+_EXECUTE = Record(
+    what="execute",
+    keys={
+        "dask": Key(
+            spec=Text(what="an address such as tls://HOST:8786", pattern=r"[a-z]+://\S+"),
+            help="Address of a Dask scheduler, whose workers run compile steps.",
+            aka=("address", "scheduler", "url"),
+        ),
+        "scheduler_file": Key(
+            spec=Text(what="a path"), help="Instead of the address: a file that the scheduler wrote."
+        ),
+        "jobs": Key(
+            spec=Whole(minimum=1, maximum=100_000),
+            help="How many threads of the workers to use. Default: all.",
+        ),
+        "only": Key(spec=Flag(), default=False, help="Run steps here only if workers cannot run them."),
+        "fallback": Key(
+            spec=Flag(), default=True, help="Run here what no worker can run; false makes that an error."
+        ),
+        "verify": Key(
+            spec=Number(),
+            default=0,
+            help="The part of the results, from 0 to 1, that is made here, too, and compared.",
+        ),
+        "timeouts": Key(
+            spec=Record(
+                what="timeouts",
+                keys={
+                    "connect": Key(spec=Whole(), default=10, help="Seconds to wait for the scheduler."),
+                    "no_worker": Key(
+                        spec=Whole(), default=30, help="Seconds to wait for a worker that can run a step."
+                    ),
+                },
+                empty=False,
+            ),
+            help="How long to wait before steps run here.",
+        ),
+    },
+    empty=False,
+)
+
+
 def _flags(vendors: Sequence[Vendor]) -> str:
     lists = [f"{', '.join(f'`{flag}`' for flag in v.flags)} ({v.maker})" for v in vendors if v.flags]
     return "; ".join(lists)
@@ -433,6 +475,11 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
                 required=True,
             ),
             "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
+            "execute": Key(
+                spec=_EXECUTE,
+                help="A cluster that runs compile steps.",
+                aka=("executor", "remote", "cluster"),
+            ),
             "defaults": Key(
                 spec=Record(what="defaults", keys=_OPTIONS),
                 help="Default options of all targets.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, Location
-from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
+from gpubuild.model.project import CacheConfig, Execute, Project, RemoteCache, RemoteMode
 from gpubuild.support.text import nearest, shown_path, size_of
 
 
@@ -123,6 +124,7 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
         # Names count as declared even where their options are wrong: that is reported already.
         programs=read_programs(root, program_members, tuple(target_members), host, problems),
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
+        execute=_execute(root, members["execute"].node if "execute" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),
     )
@@ -142,6 +144,31 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
         directory=directory,
         max_size_bytes=size_of(size) if isinstance(size, str) else int(size or 0),
         remote=remote,
+    )
+
+
+def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | None:
+    if node is None:
+        return None
+    dask, file = (node.members.get(key) for key in ("dask", "scheduler_file"))
+    if not node.flawed and (dask is None) == (file is None):
+        problems.add(node.place, "'execute' needs one of 'dask' and 'scheduler_file'")
+    verify = str(scalar(node, "verify") or 0)
+    if not re.fullmatch(r"0|1|0?\.[0-9]+|1\.0*", verify):
+        problems.add(node.members["verify"].node.place, f"expected a number from 0 to 1, got {verify}")
+        verify = "0"
+    timeouts = node.members["timeouts"].node if "timeouts" in node.members else None
+    connect, no_worker = (scalar(timeouts, key) for key in ("connect", "no_worker"))
+    usual = Execute()
+    return Execute(
+        dask=str(scalar(node, "dask") or ""),
+        scheduler_file=resolve(root, file.node, problems) if file else None,
+        jobs=int(scalar(node, "jobs") or 0),
+        only=bool(scalar(node, "only")),
+        fallback=scalar(node, "fallback") is not False,
+        verify=float(verify),
+        connect_seconds=usual.connect_seconds if connect is None else float(connect),
+        no_worker_seconds=usual.no_worker_seconds if no_worker is None else float(no_worker),
     )
 
 

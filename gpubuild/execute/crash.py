@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from gpubuild.engine.ir.step_io import STAGE_FILE
-from gpubuild.errors import StepCrashedError
+from gpubuild.errors import StepCrashedError, StepKilledError
 from gpubuild.execute.child import LOG_FILE
 from gpubuild.model.job import Job
 from gpubuild.model.step import pipeline_of
@@ -59,7 +59,8 @@ def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedErro
         hint = _advice(output)
     else:
         message = f"the compiler ended without a result ({how})"
-    return StepCrashedError(message, stage=stage, output=output, hint=hint)
+    kind = StepKilledError if exit_code == -signal.SIGKILL and not timed_out else StepCrashedError
+    return kind(message, stage=stage, output=output, hint=hint)
 
 
 def clean_log(text: str) -> str:

@@ -19,8 +19,11 @@ class Executor(Protocol):
         """How many jobs can run at once."""
         ...
 
-    def submit(self, job: Job) -> Future[JobResult]:
-        """Start a job. The future raises ``StepError`` (or ``StepCrashedError``) when it fails."""
+    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
+        """Start a job; of those that wait, one of a higher ``rank`` comes first where there is a choice.
+
+        The future raises ``StepError`` (or ``StepCrashedError``) when it fails.
+        """
         ...
 
     def cancel(self) -> None:
@@ -48,7 +51,7 @@ class LazyExecutor:
     @property
     def workers(self) -> int:
         """See ``Executor``."""
-        return self._workers
+        return self._inner.workers if self._inner else self._workers
 
     def start(self) -> Executor:
         """Return the executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""
@@ -58,9 +61,9 @@ class LazyExecutor:
             self._inner = self._make(self._workers)
         return self._inner
 
-    def submit(self, job: Job) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
         """See ``Executor``."""
-        return self.start().submit(job)
+        return self.start().submit(job, rank)
 
     def cancel(self) -> None:
         """See ``Executor``."""

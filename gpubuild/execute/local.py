@@ -94,7 +94,7 @@ class LocalExecutor:
         """See ``Executor``."""
         return self._workers
 
-    def submit(self, job: Job) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
         """See ``Executor``. Jobs beyond the number of workers wait their turn."""
         future: Future[JobResult] = Future()
         future.set_running_or_notify_cancel()

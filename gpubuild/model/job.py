@@ -37,6 +37,7 @@ class Job:
     executable_outputs: tuple[str, ...] = ()
     dump_ir: Path | None = None  # a folder for the IR after every stage
     missing_tools: dict[str, str] = field(default_factory=dict)  # optional ones, and why they were not found
+    fingerprints: dict[str, str] = field(default_factory=dict)  # of tools, by name, as in the key
     finds_failure: bool = False  # the step has failed: find the operation that it failed on
 
 
@@ -55,3 +56,4 @@ class JobResult:
     step_id: str
     result: ActionResult
     stages: tuple[StageTime, ...] = field(default=(), compare=False)
+    worker: str = field(default="", compare=False)  # on another machine

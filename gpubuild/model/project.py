@@ -15,6 +15,31 @@ from gpubuild.targets.target import Target
 
 
 @frozen
+class Execute:
+    """``execute:``: a Dask cluster that runs compile steps, and what to do where it cannot.
+
+    ``dask`` is the address of its scheduler, ``scheduler_file`` a file that the scheduler wrote. ``jobs``
+    limits the slots that are used; 0: all. ``only`` keeps steps that can be sent off this machine.
+    ``verify`` is the part of the results, 0 to 1, that this machine makes, too, and compares.
+    """
+
+    dask: str = ""
+    scheduler_file: Path | None = None
+    jobs: int = 0
+    only: bool = False
+    fallback: bool = True
+    insecure: bool = False  # allow an address without encryption that is not this machine's
+    connect_seconds: float = 10.0
+    no_worker_seconds: float = 30.0
+    verify: float = 0.0
+
+    @property
+    def shown(self) -> str:
+        """The address or file, for messages."""
+        return str(self.scheduler_file or self.dask)
+
+
+@frozen
 class BuildOptions:
     """What the user asked for on top of targets.yaml. ``build_dir`` is absolute."""
 
@@ -27,6 +52,9 @@ class BuildOptions:
     keep_going: bool = False
     dry_run: bool = False
     link: bool = True  # False: end with the objects that a linker would read
+    executor: str = ""  # local, or dask:ADDRESS; empty: GPUBUILD_EXECUTOR, else that of targets.yaml
+    fallback: bool = True  # run here what no worker can run
+    insecure_remote: bool = False
     dump_ir: Path | None = None  # absolute: where steps write their IR after every stage
 
 
@@ -200,5 +228,6 @@ class Project:
     targets: Mapping[str, Target]
     programs: Mapping[str, Program]
     cache: CacheConfig
+    execute: Execute | None = None
     opt_level: int = 3  # defaults that also govern host code
     debug: bool = False

@@ -1,0 +1,384 @@
+"""Run compile steps on the workers of a Dask cluster. The only module that imports Dask.
+
+A step goes to workers whose Python and tools are the same bytes as here. What cannot be sent, or comes
+back without an answer, runs on this machine, unless the user forbids that. The Dask worker itself loads no
+compiler: it passes messages (``execute.wire``) to agents (``execute.agent``).
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from gpubuild.errors import (
+    GpubuildError,
+    InterruptedBuildError,
+    NoRoomError,
+    StepError,
+    StepKilledError,
+    UsageError,
+)
+from gpubuild.execute import wire
+from gpubuild.execute.agent import Agent, LostAgentError, identity
+from gpubuild.execute.executor import Executor
+from gpubuild.model.job import Job, JobResult
+from gpubuild.model.project import Execute
+from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.frozen import replace
+
+_PER_SLOT = 2  # steps in flight, so that a worker never waits for the network
+_WATCH_SECONDS = 1.0
+_INSTALL = 'install it: pip install "gpubuild[dask]"'
+
+# --- on the worker -----------------------------------------------------------------------------------------
+
+_idle: list[Agent] = []  # agents of this worker that run nothing
+_idle_lock = threading.Lock()
+
+
+def run_message(message: bytes) -> bytes:
+    """Run a job in an agent of this worker and return its answer. Raises ``LostAgentError``."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing"
+
+    with _idle_lock:
+        agent = _idle.pop() if _idle else None
+    agent = agent or Agent(str(worker.name))
+    try:
+        answer = agent.run(message, wanted)
+    except BaseException:
+        agent.stop()
+        raise
+    if wire.is_refusal(answer):  # tools may have changed under an old agent
+        agent.stop()
+        return answer
+    with _idle_lock:
+        _idle.append(agent)
+    return answer
+
+
+# --- on the client -----------------------------------------------------------------------------------------
+
+
+class _Sent:
+    """A step that was sent: its job, our future, Dask's, and since when no worker can run it."""
+
+    def __init__(self, job: Job, future: Future[JobResult], remote: Any) -> None:  # noqa: ANN401
+        self.job = job
+        self.future = future
+        self.remote = remote
+        self.stranded_since = 0.0
+
+
+class DaskExecutor:
+    """An ``Executor`` in front of ``local``, which runs what cannot be sent.
+
+    ``local`` has forked its processes already: Dask starts threads. Raises ``UsageError`` when Dask is not
+    installed, the address is not allowed, or no scheduler answers and ``execute.fallback`` is off.
+    """
+
+    def __init__(self, local: Executor, execute: Execute, warn: Callable[[str], None]) -> None:
+        self._local = local
+        self._execute = execute
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._sent: dict[str, _Sent] = {}
+        self._identities: dict[str, Mapping[str, str]] = {}  # by address of a worker
+        self._threads: dict[str, int] = {}
+        self._local_running = 0
+        self._here: Counter[str] = Counter()  # why steps ran here
+        self._ended = threading.Event()
+        self._client = self._connect()
+        if self._client is not None:
+            self._look()
+            threading.Thread(target=self._watch, name="gpubuild-dask", daemon=True).start()
+
+    @property
+    def workers(self) -> int:
+        """See ``Executor``. Changes when workers come and go."""
+        slots = sum(self._threads.values())
+        if self._execute.jobs:
+            slots = min(slots, self._execute.jobs)
+        return self._local.workers + _PER_SLOT * slots
+
+    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
+        """See ``Executor``."""
+        if not wire.travels(job):
+            return self._run_here(job, "")
+        reason = "the scheduler cannot be reached" if self._client is None else wire.why_local(job)
+        able = [] if reason else self._able(job)
+        if not reason and not able:
+            reason = "no worker has the same tools"
+        if reason:
+            return self._run_here(job, reason)
+        if self._is_full() and not self._execute.only and self._local_running < self._local.workers:
+            return self._run_here(job, "")
+        return self._send(job, able, rank)
+
+    def cancel(self) -> None:
+        """See ``Executor``."""
+        self._end()
+        self._local.cancel()
+
+    def close(self) -> None:
+        """See ``Executor``. Reports why steps ran on this machine."""
+        self._end()
+        for reason, count in self._here.items():
+            self._warn(f"{count} step{'s' if count > 1 else ''} ran on this machine: {reason}")
+        self._here.clear()
+        self._local.close()
+
+    def _connect(self) -> Any:  # noqa: ANN401 - Dask's client, or None
+        check_address(self._execute)
+        try:
+            import distributed
+        except ImportError as error:
+            raise UsageError("Dask is not installed here", hint=_INSTALL) from error
+        where: dict[str, Any] = {"address": self._execute.dask}
+        if self._execute.scheduler_file is not None:
+            where = {"scheduler_file": str(self._execute.scheduler_file)}
+        try:
+            return distributed.Client(
+                **where, timeout=self._execute.connect_seconds, name="gpubuild", set_as_default=False
+            )
+        except (OSError, TimeoutError, ValueError) as error:
+            text = f"no Dask scheduler answers at {self._execute.shown}: {error or type(error).__name__}"
+            if not self._execute.fallback:
+                raise UsageError(text, hint="start it, or leave --no-fallback out") from error
+            self._warn(f"{text}; all steps run on this machine")
+            return None
+
+    def _look(self) -> None:
+        """Learn which workers there are, and what tools the new ones have."""
+        client = self._client
+        known = client.scheduler_info(n_workers=-1)["workers"]
+        new = [address for address in known if address not in self._identities]
+        found: dict[str, Mapping[str, str]] = {}
+        if new:
+            with suppress(Exception):  # a worker that is gone again
+                found = client.run(identity, workers=new, on_error="ignore")
+        with self._lock:
+            self._identities = {
+                address: found.get(address) or self._identities.get(address, {}) for address in known
+            }
+            self._threads = {
+                address: int(about["nthreads"])
+                for address, about in known.items()
+                if self._is_like_us(self._identities[address])
+            }
+
+    def _is_like_us(self, found: Mapping[str, str]) -> bool:
+        return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
+
+    def _able(self, job: Job) -> list[str]:
+        with self._lock:
+            return [
+                address
+                for address in self._threads
+                if all(self._identities[address].get(n) == f for n, f in job.fingerprints.items())
+            ]
+
+    def _is_full(self) -> bool:
+        with self._lock:
+            return len(self._sent) >= sum(self._threads.values())
+
+    def _run_here(self, job: Job, reason: str) -> Future[JobResult]:
+        if reason and not self._execute.fallback:
+            failed: Future[JobResult] = Future()
+            failed.set_exception(
+                StepError(
+                    f"no worker ran the step: {reason}",
+                    hint="leave --no-fallback out to run such steps on this machine, or "
+                    "see `gpubuild doctor --remote`",
+                )
+            )
+            return failed
+        with self._lock:
+            self._local_running += 1
+            if reason:
+                self._here[reason] += 1
+        future = self._local.submit(job)
+        future.add_done_callback(self._note_end)
+        return future
+
+    def _note_end(self, _: Future[JobResult]) -> None:
+        with self._lock:
+            self._local_running -= 1
+
+    def _send(self, job: Job, able: list[str], rank: int) -> Future[JobResult]:
+        future: Future[JobResult] = Future()
+        future.set_running_or_notify_cancel()
+        key = f"gpubuild-{uuid.uuid4().hex}"
+        try:
+            remote = self._client.submit(
+                run_message, wire.pack_job(job), key=key, workers=able, priority=rank, pure=False,
+            )  # fmt: skip
+        except GpubuildError:
+            raise
+        except Exception as error:
+            return self._run_here(job, f"the scheduler cannot be reached ({type(error).__name__})")
+        with self._lock:
+            self._sent[key] = _Sent(job, future, remote)
+        remote.add_done_callback(lambda done: self._settle(key, done))
+        return future
+
+    def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
+        """Complete our future. Runs in a thread of Dask's."""
+        with self._lock:
+            sent = self._sent.pop(key, None)
+        if sent is None:
+            return
+        reason = ""
+        try:
+            if remote.status == "finished":
+                answer = wire.unpack_answer(cast(bytes, remote.result(timeout=30)), sent.job)
+                if isinstance(answer, JobResult):
+                    if random.random() < self._execute.verify:  # noqa: S311
+                        self._verify(sent, answer)
+                    else:
+                        sent.future.set_result(answer)
+                    return
+                if not _may_be_the_machine(answer):
+                    sent.future.set_exception(answer)
+                    return
+                reason = f"a worker failed: {answer.message}"
+            elif remote.status == "error":
+                reason = _lost(remote.exception(timeout=30))
+            else:
+                reason = "the scheduler was lost"
+        except wire.WireError as error:
+            reason = f"a worker's answer was refused: {error}"
+        except Exception as error:
+            reason = f"a worker's answer was lost ({type(error).__name__})"
+        self._instead(sent, reason)
+
+    def _verify(self, sent: _Sent, answer: JobResult) -> None:
+        """Make the result of a worker here, too, and compare."""
+        workdir = sent.job.workdir / "verify"
+        workdir.mkdir()
+
+        def compare(done: Future[JobResult]) -> None:
+            error = done.exception()
+            differing = [] if error else _differing(answer, done.result())
+            if error is None and not differing:
+                sent.future.set_result(answer)
+                return
+            sent.future.set_exception(
+                StepError(
+                    f"worker {answer.worker} made other bytes than this machine: "
+                    f"{', '.join(differing) or str(error)}",
+                    hint="do not use this worker, and delete what it stored in shared caches: `gpubuild "
+                    "cache clear`; its memory or processor may be damaged",
+                )
+            )
+
+        self._run_here(replace(sent.job, workdir=workdir), "").add_done_callback(compare)
+
+    def _instead(self, sent: _Sent, reason: str) -> None:
+        """Run here what was sent in vain."""
+        if self._ended.is_set():
+            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+            return
+        _empty(sent.job.workdir)
+
+        def copy(done: Future[JobResult]) -> None:
+            if (error := done.exception()) is not None:
+                sent.future.set_exception(error)
+            else:
+                sent.future.set_result(done.result())
+
+        try:
+            self._run_here(sent.job, reason).add_done_callback(copy)
+        except RuntimeError:  # closed meanwhile
+            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+
+    def _watch(self) -> None:
+        """Follow the cluster, and take back steps that no worker can run any more."""
+        while not self._ended.wait(_WATCH_SECONDS):
+            try:
+                if self._client.status not in ("running", "connecting"):
+                    raise OSError
+                self._look()
+            except Exception:
+                with self._lock:
+                    self._threads = {}
+            now = time.monotonic()
+            with self._lock:
+                waiting = list(self._sent.items())
+            for key, sent in waiting:
+                if self._able(sent.job):
+                    sent.stranded_since = 0.0
+                    continue
+                sent.stranded_since = sent.stranded_since or now
+                if now - sent.stranded_since >= self._execute.no_worker_seconds:
+                    with self._lock:
+                        mine = self._sent.pop(key, None)
+                    if mine is not None:
+                        with suppress(Exception):
+                            sent.remote.cancel()
+                        self._instead(sent, "all workers with the same tools are gone")
+
+    def _end(self) -> None:
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        with self._lock:
+            left, self._sent = list(self._sent.values()), {}
+        for sent in left:
+            with suppress(Exception):
+                sent.remote.cancel()
+            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+        if self._client is not None:
+            with suppress(Exception):
+                self._client.close(timeout=2)
+
+
+def check_address(execute: Execute) -> None:
+    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
+    address = execute.dask
+    scheme, _, rest = address.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    if execute.scheduler_file is None and scheme not in ("tcp", "tls", "unix", "inproc"):
+        raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
+    if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or execute.insecure:
+        return
+    raise UsageError(
+        f"{address} is not encrypted: who reads the network sees the sources, and who writes to it runs code",
+        hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
+    )
+
+
+def _may_be_the_machine(error: GpubuildError) -> bool:
+    """Whether a step may have failed because of the worker: for memory, room or a signal."""
+    return isinstance(error, StepKilledError | NoRoomError)
+
+
+def _lost(error: BaseException | None) -> str:
+    if isinstance(error, LostAgentError):
+        return "an agent of a worker died"
+    return f"a worker was lost ({type(error).__name__})"
+
+
+def _differing(one: JobResult, other: JobResult) -> list[str]:
+    first, second = ({blob.name: blob.digest for blob in done.result.blobs} for done in (one, other))
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+
+
+def _empty(folder: Path) -> None:
+
+    for entry in list(folder.iterdir()):
+        delete_tree(entry)

@@ -1,0 +1,342 @@
+"""Wire form of jobs and answers for workers on other machines: versioned msgpack of plain data.
+
+Neither end unpickles or trusts what it reads: types are checked, names are plain, and digests of all bytes
+are compared. A job names its tools by content; the worker uses its own, if they are the same.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from gpubuild.errors import (
+    Diagnostic,
+    GpubuildError,
+    InputChangedError,
+    NoRoomError,
+    StepCrashedError,
+    StepError,
+    StepKilledError,
+    ToolNotFoundError,
+)
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobInput, JobResult
+from gpubuild.model.step import (
+    BundleParams,
+    CompileParams,
+    HostParams,
+    LlvmParams,
+    OutlineParams,
+    Params,
+    StepKind,
+    is_plain_name,
+    pipeline_of,
+)
+from gpubuild.support.frozen import fields, frozen, is_frozen
+
+VERSION = 1
+MOST_INLINE = 1 << 20  # bytes of one file in a message
+MOST_MESSAGE = 1 << 28
+# Steps that read nothing but their inputs. Others run compilers that read the machine's files.
+_PARAMS: dict[StepKind, type[Params]] = {
+    StepKind.OUTLINE: OutlineParams,
+    StepKind.COMPILE: CompileParams,
+    StepKind.BUNDLE: BundleParams,
+    StepKind.HOST: HostParams,
+    StepKind.LLVM: LlvmParams,
+}
+_ERRORS = {
+    kind.__name__: kind
+    for kind in (
+        StepError,
+        StepCrashedError,
+        StepKilledError,
+        InputChangedError,
+        NoRoomError,
+        ToolNotFoundError,
+    )
+}
+_ERROR_TEXTS = ("stage", "output", "kernel")
+_READS_FILES = (b".incbin", b".include")  # of assembly inside a module
+
+
+class WireError(Exception):
+    """A message that is not what the other end should have sent."""
+
+
+class RefusedJobError(WireError):
+    """The worker did not run the job: it lacks a tool or room, or has another tool."""
+
+
+@frozen
+class Request:
+    """A job as a worker gets it. ``tools`` are names and fingerprints, ``data`` the inputs' bytes."""
+
+    step: str
+    kind: str
+    params: dict[str, object]
+    inputs: tuple[tuple[str, str, str, bytes], ...]  # role, file name, digest, content
+    outputs: tuple[str, ...]
+    executable: tuple[str, ...]
+    tools: dict[str, str]
+    missing: dict[str, str]
+    timeout: float
+
+
+def python_tag() -> str:
+    """Return the interpreter that results may depend on, such as ``cpython-311``."""
+    return str(sys.implementation.cache_tag)
+
+
+def travels(job: Job) -> bool:
+    """Return whether steps of this kind run on other machines."""
+    return job.kind in _PARAMS
+
+
+def why_local(job: Job) -> str:
+    """Return why a job that travels by its kind cannot; empty if it can."""
+    if job.dump_ir is not None:
+        return "its IR is written into a folder of this machine"
+    if "/" in pipeline_of(job.params)[0]:
+        return "its pass pipeline names a file"
+    for item in job.inputs:
+        if item.path.stat().st_size > MOST_INLINE:
+            return f"input {item.name} is larger than 1 MB"
+        if item.name in ("module", "host") and any(word in item.path.read_bytes() for word in _READS_FILES):
+            return "its assembly reads files"
+    return ""
+
+
+def pack_job(job: Job) -> bytes:
+    """Return ``job`` as a message. Raises ``InputChangedError``, ``OSError``."""
+    inputs = []
+    for item in job.inputs:
+        data = item.path.read_bytes()
+        if digest_bytes(data) != item.digest:
+            raise InputChangedError(f"{item.path} changed while the build was running", hint="build again")
+        inputs.append((item.name, item.path.name, item.digest, data))
+    return _pack(
+        Request(
+            step=job.step_id,
+            kind=job.kind.value,
+            params=cast(dict[str, object], _plain(job.params)),
+            inputs=tuple(inputs),
+            outputs=job.output_names,
+            executable=job.executable_outputs,
+            tools=job.fingerprints,
+            missing=job.missing_tools,
+            timeout=job.timeout_seconds,
+        )
+    )
+
+
+def unpack_job(message: bytes, folder: Path, tools: Mapping[str, tuple[str, ...]]) -> Job:
+    """Return the job of a message, its inputs written below ``folder``. Raises ``WireError``, ``OSError``."""
+    request = unpack_request(message)
+    params = _typed(_PARAMS[StepKind(request.kind)], request.params)
+    inputs = []
+    for number, (role, name, digest, data) in enumerate(request.inputs):
+        if digest_bytes(data) != digest:
+            raise WireError(f"input {role} has another digest")
+        path = folder / "in" / str(number) / (name if is_plain_name(name) else role)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+        inputs.append(JobInput(name=role, path=path, digest=digest))
+    workdir = folder / "work"
+    workdir.mkdir()
+    return Job(
+        step_id=request.step,
+        kind=StepKind(request.kind),
+        params=params,
+        inputs=tuple(inputs),
+        output_names=request.outputs,
+        tools=dict(tools),
+        workdir=workdir,
+        timeout_seconds=request.timeout,
+        executable_outputs=request.executable,
+        missing_tools=request.missing,
+    )
+
+
+def unpack_request(message: bytes) -> Request:
+    """Return a message of :func:`pack_job`. Raises ``WireError``."""
+    request = cast(Request, _typed(Request, _unpack(message)))
+    if request.kind not in {kind.value for kind in _PARAMS}:
+        raise WireError(f"steps of kind {request.kind} do not travel")
+    return request
+
+
+def pack_answer(answer: JobResult | GpubuildError, worker: str, job: Job) -> bytes:
+    """Return how ``job`` of :func:`unpack_job` ended as a message. Raises ``OSError``."""
+    if isinstance(answer, GpubuildError):
+        names = {str(item.path): _token(number) for number, item in enumerate(job.inputs)}
+        return _pack({"worker": worker, "error": _renamed(_plain_error(answer), names)})
+    out = job.workdir / "out"
+    blobs = [(out / blob.name).read_bytes() for blob in answer.result.blobs]
+    return _pack({"worker": worker, "result": _plain(answer), "blobs": blobs})
+
+
+def pack_refusal(reason: str) -> bytes:
+    """Return the answer to a job that was not run."""
+    return _pack({"refused": reason})
+
+
+def is_refusal(message: bytes) -> bool:
+    """Return whether an answer is one of :func:`pack_refusal`."""
+    return "refused" in _unpack(message)
+
+
+def unpack_answer(message: bytes, job: Job) -> JobResult | GpubuildError:
+    """Return how ``job`` ended, its outputs written below its folder.
+
+    Raises ``RefusedJobError``, ``WireError`` and ``OSError``.
+    """
+    found = _unpack(message)
+    if "refused" in found:
+        raise RefusedJobError(str(found["refused"]))
+    worker = str(found.get("worker", ""))
+    if "error" in found:
+        names = {_token(number): str(item.path) for number, item in enumerate(job.inputs)}
+        return _typed_error(_renamed(found["error"], names))
+    result = cast(JobResult, _typed(JobResult, found.get("result")))
+    blobs = found.get("blobs")
+    named = tuple(blob.name for blob in result.result.blobs)
+    if not isinstance(blobs, list) or len(blobs) != len(named) or len(set(named)) != len(named):
+        raise WireError("outputs and their bytes do not match")
+    if job.output_names and set(named) != set(job.output_names):
+        raise WireError(f"outputs are {', '.join(named)}, not {', '.join(job.output_names)}")
+    if result.result.discovered:
+        raise WireError("the step read files of the worker")
+    out = job.workdir / "out"
+    out.mkdir()
+    for blob, data in zip(result.result.blobs, blobs, strict=True):
+        if not is_plain_name(blob.name) or not isinstance(data, bytes) or digest_bytes(data) != blob.digest:
+            raise WireError(f"output {blob.name!r} has another digest or name")
+        path = out / blob.name
+        path.write_bytes(data)
+        path.chmod(0o755 if blob.executable else 0o644)
+    return JobResult(step_id=job.step_id, result=result.result, stages=result.stages, worker=worker)
+
+
+def _token(number: int) -> str:
+    return f"{{input {number}}}"
+
+
+def _renamed(value: object, names: Mapping[str, str]) -> object:
+    """Return the plain ``value`` with other names of files in its texts."""
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, str):
+        for old, new in names.items():
+            value = value.replace(old, new)
+    return value
+
+
+def _plain_error(error: GpubuildError) -> dict[str, object]:
+    kind = type(error).__name__ if type(error).__name__ in _ERRORS else StepError.__name__
+    found: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
+    if isinstance(error, StepError):
+        found |= {name: getattr(error, name) for name in _ERROR_TEXTS}
+        found["diagnostics"] = _plain(error.diagnostics)
+    return found
+
+
+def _typed_error(found: object) -> GpubuildError:
+    if not isinstance(found, dict) or found.get("kind") not in _ERRORS:
+        raise WireError("an error of an unknown kind")
+    kind = _ERRORS[found["kind"]]
+    texts = {name: _typed(str, found.get(name, "")) for name in ("message", "hint", *_ERROR_TEXTS)}
+    if not issubclass(kind, StepError):
+        return kind(texts["message"], hint=texts["hint"])
+    diagnostics = _typed(tuple[Diagnostic, ...], found.get("diagnostics", []))
+    return kind(texts.pop("message"), diagnostics=diagnostics, **texts)
+
+
+def _pack(value: object) -> bytes:
+    import msgpack
+
+    content = _plain(value)
+    return cast(bytes, msgpack.packb({"version": VERSION, **cast(dict[str, object], content)}))
+
+
+def _unpack(message: bytes) -> dict[str, Any]:
+    import msgpack
+
+    try:
+        found = msgpack.unpackb(message, strict_map_key=True)
+    except Exception as error:
+        raise WireError(f"not msgpack: {error}") from error
+    if not isinstance(found, dict) or found.pop("version", None) != VERSION:
+        raise WireError(f"not version {VERSION} of the wire form")
+    return found
+
+
+def _plain(value: object) -> object:
+    """Return ``value`` as msgpack has it: frozen objects become mappings, paths and enums texts."""
+    if is_frozen(value):
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _typed(kind: Any, value: object) -> Any:  # noqa: ANN401 - any annotation, and a value of that type
+    """Return the plain ``value`` as ``kind``. Raises ``WireError`` where it is of another type."""
+    kind = getattr(kind, "__supertype__", kind)  # of a NewType
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        for choice in arguments:
+            try:
+                return _typed(choice, value)
+            except WireError:
+                continue
+    elif kind is None or kind is type(None):
+        if value is None:
+            return None
+    elif origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(arguments) != len(value):
+            raise WireError(f"expected {len(arguments)} values, got {len(value)}")
+        each = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
+        return tuple(_typed(item_kind, item) for item_kind, item in zip(each, value, strict=True))
+    elif origin is dict and isinstance(value, dict):
+        return {_typed(arguments[0], k): _typed(arguments[1], v) for k, v in value.items()}
+    elif kind in (object, Any):
+        return value
+    elif isinstance(kind, type):
+        return _object(kind, value)
+    raise WireError(f"expected {kind}, got {type(value).__name__}")
+
+
+def _object(kind: type, value: object) -> object:
+    if hasattr(kind, "__frozen_fields__") and isinstance(value, dict):
+        hints = get_type_hints(kind)
+        if unknown := value.keys() - hints.keys():
+            raise WireError(f"{kind.__name__} has no {', '.join(map(repr, unknown))}")
+        try:
+            return kind(**{name: _typed(hints[name], item) for name, item in value.items()})
+        except TypeError as error:
+            raise WireError(str(error)) from error
+    if issubclass(kind, Enum):
+        try:
+            return kind(value)
+        except ValueError as error:
+            raise WireError(str(error)) from error
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is kind:
+        return value
+    raise WireError(f"expected {kind.__name__}, got {type(value).__name__}")
