@@ -161,10 +161,27 @@ def execute_settings(project: Project, settings: Settings, options: BuildOptions
         execute = replace(execute or Execute(), dask=address, scheduler_file=None)
     if execute is None:
         return None
-    return replace(
+    execute = replace(
         execute,
         fallback=execute.fallback and options.fallback,
         insecure=execute.insecure or options.insecure_remote,
+    )
+    _check_address(execute)
+    return execute
+
+
+def _check_address(execute: Execute) -> None:
+    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
+    address = execute.dask
+    scheme, _, rest = address.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    if execute.scheduler_file is None and scheme not in ("tcp", "tls", "unix", "inproc"):
+        raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
+    if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or execute.insecure:
+        return
+    raise UsageError(
+        f"{address} is not encrypted: who reads the network sees the sources, and who writes to it runs code",
+        hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
     )
 
 

@@ -478,7 +478,7 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
             "execute": Key(
                 spec=_EXECUTE,
                 help="A cluster that runs compile steps.",
-                aka=("executor", "remote", "cluster"),
+                aka=("executor", "cluster"),
             ),
             "defaults": Key(
                 spec=Record(what="defaults", keys=_OPTIONS),

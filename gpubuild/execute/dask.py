@@ -143,7 +143,6 @@ class DaskExecutor:
         self._local.close()
 
     def _connect(self) -> Any:  # noqa: ANN401 - Dask's client, or None
-        check_address(self._execute)
         try:
             import distributed
         except ImportError as error:
@@ -345,21 +344,6 @@ class DaskExecutor:
         if self._client is not None:
             with suppress(Exception):
                 self._client.close(timeout=2)
-
-
-def check_address(execute: Execute) -> None:
-    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
-    address = execute.dask
-    scheme, _, rest = address.partition("://")
-    host = rest.rpartition(":")[0].strip("[]")
-    if execute.scheduler_file is None and scheme not in ("tcp", "tls", "unix", "inproc"):
-        raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
-    if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or execute.insecure:
-        return
-    raise UsageError(
-        f"{address} is not encrypted: who reads the network sees the sources, and who writes to it runs code",
-        hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
-    )
 
 
 def _may_be_the_machine(error: GpubuildError) -> bool:

@@ -1,0 +1,178 @@
+"""The wire form: what travels arrives, and nothing else is accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from gpubuild.errors import Diagnostic, GpubuildError, Location, NoRoomError, StepError
+from gpubuild.execute import wire
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobInput, JobResult, StageTime
+from gpubuild.model.project import Offload
+from gpubuild.model.step import (
+    ActionResult,
+    Blob,
+    BundleParams,
+    CompileParams,
+    HostParams,
+    LlvmParams,
+    OutlineParams,
+    Params,
+    StepKind,
+)
+from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.frozen import replace
+from gpubuild.targets.target import Sanitize, Target
+
+TARGET = Target(
+    name="mine", kind="cpu", chip="x86-64-v3", triple="x86_64-unknown-linux-gnu", debug="full",
+    sanitize=(Sanitize.RACE,), flags=("ftz",),
+)  # fmt: skip
+TEXT = b"module {}"
+PARAMS: dict[StepKind, Params] = {
+    StepKind.OUTLINE: OutlineParams(passes="builtin.module(cse)", source_name="a.mlir", names=True),
+    StepKind.COMPILE: CompileParams(module="k", target=TARGET, relocatable=True),
+    StepKind.BUNDLE: BundleParams(
+        module="k", handler="#h", targets=(TARGET,), names=("a",), formats=("bin",)
+    ),
+    StepKind.HOST: HostParams(modules=("k",), offload=Offload.SELECT_OBJECT, chosen=("k",)),
+    StepKind.LLVM: LlvmParams(triple="t", bitcode=True),
+}
+
+
+def job(folder: Path, kind: StepKind = StepKind.OUTLINE, **changes: Any) -> Job:
+    source = folder / "a.mlir"
+    source.write_bytes(TEXT)
+    (folder / "w").mkdir(exist_ok=True)
+    made = Job(
+        step_id="p/x", kind=kind, params=PARAMS[kind],
+        inputs=(JobInput(name="source", path=source, digest=digest_bytes(TEXT)),),
+        output_names=("object",), tools={"mlir": ("/here",)}, fingerprints={"mlir": "1" * 64},
+        workdir=folder / "w", timeout_seconds=5.0, missing_tools={"rocm": "why"},
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def result(job: Job, **changes: Any) -> JobResult:
+    out = job.workdir / "out"
+    out.mkdir(exist_ok=True)
+    (out / "object").write_bytes(b"code")
+    blob = Blob(name="object", digest=digest_bytes(b"code"), size_bytes=4, executable=True)
+    made = ActionResult(blobs=(blob,), warnings=("w",), seconds=0.5)
+    return JobResult(
+        step_id=job.step_id, result=replace(made, **changes), stages=(StageTime(stage="s", seconds=1.0),)
+    )
+
+
+@pytest.mark.parametrize("kind", PARAMS)
+def test_a_job_arrives(tmp_path: Path, kind: StepKind) -> None:
+    sent = job(tmp_path, kind)
+    got = wire.unpack_job(wire.pack_job(sent), tmp_path / "there", {"mlir": ("/there",)})
+    assert got.params == sent.params
+    assert repr(got.params) == repr(sent.params)
+    assert [(i.name, i.digest, i.path.name) for i in got.inputs] == [("source", digest_bytes(TEXT), "a.mlir")]
+    assert got.inputs[0].path.read_bytes() == TEXT
+    assert (got.tools, got.missing_tools, got.timeout_seconds) == (
+        {"mlir": ("/there",)},
+        {"rocm": "why"},
+        5.0,
+    )
+
+
+def test_an_answer_arrives(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    here, there = job(tmp_path / "here"), job(tmp_path / "there")
+    got = wire.unpack_answer(wire.pack_answer(result(there), "w1", there), here)
+    assert isinstance(got, JobResult)
+    assert (got.result, got.stages, got.worker) == (result(there).result, result(there).stages, "w1")
+    written = here.workdir / "out" / "object"
+    assert (written.read_bytes(), written.stat().st_mode & 0o777) == (b"code", 0o755)
+
+
+@pytest.mark.parametrize("kind", [StepError, NoRoomError])
+def test_an_error_arrives_with_files_of_this_machine(tmp_path: Path, kind: type[StepError]) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    here, there = job(tmp_path / "here"), job(tmp_path / "there")
+    file = str(there.inputs[0].path)
+    where = Diagnostic(message=f"in {file}", location=Location(file=file, line=1, column=2))
+    sent = kind("no", stage="parse", hint="h", output="o", kernel="k", diagnostics=[where])
+    got = wire.unpack_answer(wire.pack_answer(sent, "w1", there), here)
+    assert type(got) is kind
+    assert isinstance(got, GpubuildError)
+    assert got.render() == sent.render().replace(str(tmp_path / "there"), str(tmp_path / "here"))
+
+
+def changed(message: bytes, **changes: Any) -> bytes:
+    return msgpack.packb(msgpack.unpackb(message) | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"version": 2}, "not version 1"),
+        ({"kind": "link"}, "do not travel"),
+        ({"params": {"passes": 3}}, "expected str, got int"),
+        ({"params": {"nope": 3}}, "no 'nope'"),
+        ({"inputs": [["source", "a", "0" * 64, TEXT]]}, "another digest"),
+        ({"inputs": [["source", "a", "0" * 64]]}, "expected 4 values, got 3"),
+        ({"timeout": "x"}, "expected float"),
+        ({"more": 1}, "no 'more'"),
+    ],
+)
+def test_jobs_that_are_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    message = changed(wire.pack_job(job(tmp_path)), **changes)
+    with pytest.raises(wire.WireError, match=why):
+        wire.unpack_job(message, tmp_path / "there", {})
+
+
+def test_names_of_inputs_stay_in_the_folder(tmp_path: Path) -> None:
+    message = changed(wire.pack_job(job(tmp_path)), inputs=[["source", "../../x", digest_bytes(TEXT), TEXT]])
+    got = wire.unpack_job(message, tmp_path / "there", {})
+    assert got.inputs[0].path == tmp_path / "there" / "in" / "0" / "source"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"blobs": [b"cod3"]}, "another digest or name"),
+        ({"blobs": []}, "do not match"),
+        ({"result": {"step_id": "p/x"}}, "result"),
+        ({"result": 3}, "got int"),
+        ({"error": {"kind": "SystemExit", "message": "x"}}, "unknown kind"),
+        ({"refused": "other ptxas"}, "other ptxas"),
+    ],
+)
+def test_answers_that_are_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    (tmp_path / "there").mkdir()
+    there = job(tmp_path / "there")
+    message = changed(wire.pack_answer(result(there), "w1", there), **changes)
+    with pytest.raises(wire.WireError, match=why):
+        wire.unpack_answer(message, job(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["../object", "other", "/etc/passwd"])
+def test_outputs_stay_in_the_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "there").mkdir()
+    there = job(tmp_path / "there")
+    message = msgpack.unpackb(wire.pack_answer(result(there), "w1", there))
+    message["result"]["result"]["blobs"][0]["name"] = name
+    for outputs in [("object",)] + [()] * (name != "other"):
+        with pytest.raises(wire.WireError):
+            wire.unpack_answer(msgpack.packb(message), job(tmp_path, output_names=outputs))
+        delete_tree(tmp_path / "w" / "out")
+
+
+def test_what_stays_here(tmp_path: Path) -> None:
+    assert wire.why_local(job(tmp_path)) == ""
+    assert "names a file" in wire.why_local(job(tmp_path, params=OutlineParams(passes="x{file=/a}")))
+    assert "IR" in wire.why_local(job(tmp_path, dump_ir=tmp_path))
+    large = tmp_path / "large"
+    large.write_bytes(b"x" * (wire.MOST_INLINE + 1))
+    inputs = (JobInput(name="source", path=large, digest=digest_bytes(b"")),)
+    assert "larger" in wire.why_local(job(tmp_path, inputs=inputs))
