@@ -180,7 +180,7 @@ def _check_address(execute: Execute) -> None:
     if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or execute.insecure:
         return
     raise UsageError(
-        f"{address} is not encrypted: who reads the network sees the sources, and who writes to it runs code",
+        f"{address} is not encrypted: readers of the network see the sources, and writers run code",
         hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
     )
 

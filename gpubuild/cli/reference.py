@@ -31,6 +31,7 @@ OF_GPUBUILD = {
     "XDG_CACHE_HOME": "its folder gpubuild has the cache of projects and files of tools (default: ~/.cache)",
     "PATH": "where the system's C compiler and clang-linker-wrapper are searched, and no other tool",
     "NO_COLOR, FORCE_COLOR": "never, or always, use colour",
+    "GPUBUILD_EXECUTOR": "like `--executor`: local or dask:ADDRESS",
     "GPUBUILD_DEBUG": "1 shows where an internal error happened",
 }
 OF_PROGRAMS = {

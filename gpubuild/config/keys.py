@@ -256,6 +256,9 @@ _EXECUTE = Record(
                     "no_worker": Key(
                         spec=Whole(), default=30, help="Seconds to wait for a worker that can run a step."
                     ),
+                    "step": Key(
+                        spec=Whole(minimum=1), default=1800, help="Seconds to wait for the answer to a step."
+                    ),
                 },
                 empty=False,
             ),

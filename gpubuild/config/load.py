@@ -158,7 +158,7 @@ def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | Non
         problems.add(node.members["verify"].node.place, f"expected a number from 0 to 1, got {verify}")
         verify = "0"
     timeouts = node.members["timeouts"].node if "timeouts" in node.members else None
-    connect, no_worker = (scalar(timeouts, key) for key in ("connect", "no_worker"))
+    connect, no_worker, step = (scalar(timeouts, key) for key in ("connect", "no_worker", "step"))
     usual = Execute()
     return Execute(
         dask=str(scalar(node, "dask") or ""),
@@ -169,6 +169,7 @@ def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | Non
         verify=float(verify),
         connect_seconds=usual.connect_seconds if connect is None else float(connect),
         no_worker_seconds=usual.no_worker_seconds if no_worker is None else float(no_worker),
+        step_seconds=usual.step_seconds if step is None else float(step),
     )
 
 

@@ -53,7 +53,13 @@ def _takes(entry: dict[str, Any]) -> str:
         return "list"
     if kind == "integer" and "maximum" in entry:
         return f"{entry['minimum']} to {entry['maximum']}"
-    return {"object": "map", "string": "text", "boolean": "true \\| false", "integer": "number"}[kind]
+    return {
+        "object": "map",
+        "string": "text",
+        "boolean": "true \\| false",
+        "integer": "number",
+        "number": "number",
+    }[kind]
 
 
 def _default(entry: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from gpubuild.errors import (
     UsageError,
 )
 from gpubuild.execute import wire
-from gpubuild.execute.agent import Agent, LostAgentError, identity
+from gpubuild.execute.agent import Agent, identity
 from gpubuild.execute.executor import Executor
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
@@ -45,7 +45,17 @@ _idle_lock = threading.Lock()
 
 
 def run_message(message: bytes) -> bytes:
-    """Run a job in an agent of this worker and return its answer. Raises ``LostAgentError``."""
+    """Run a job in an agent of this worker and return its answer.
+
+    Raises nothing: Dask's clients lose a step whose exception they cannot unpickle.
+    """
+    try:
+        return _run_in_agent(message)
+    except Exception as error:
+        return wire.pack_refusal(f"{type(error).__name__}: {error}")
+
+
+def _run_in_agent(message: bytes) -> bytes:
     from distributed import get_worker
 
     worker = get_worker()
@@ -58,16 +68,16 @@ def run_message(message: bytes) -> bytes:
     with _idle_lock:
         agent = _idle.pop() if _idle else None
     agent = agent or Agent(str(worker.name))
+    answer = b""
     try:
         answer = agent.run(message, wanted)
-    except BaseException:
-        agent.stop()
-        raise
-    if wire.is_refusal(answer):  # tools may have changed under an old agent
-        agent.stop()
-        return answer
-    with _idle_lock:
-        _idle.append(agent)
+    finally:
+        # Tools may have changed under an old agent, which then refuses every job.
+        if answer and not wire.is_refusal(answer):
+            with _idle_lock:
+                _idle.append(agent)
+        else:
+            agent.stop()
     return answer
 
 
@@ -75,13 +85,15 @@ def run_message(message: bytes) -> bytes:
 
 
 class _Sent:
-    """A step that was sent: its job, our future, Dask's, and since when no worker can run it."""
+    """A step for the cluster: its job, our future, and Dask's once a worker can run it."""
 
-    def __init__(self, job: Job, future: Future[JobResult], remote: Any) -> None:  # noqa: ANN401
+    def __init__(self, job: Job, rank: int) -> None:
         self.job = job
-        self.future = future
-        self.remote = remote
-        self.stranded_since = 0.0
+        self.rank = rank
+        self.future: Future[JobResult] = Future()
+        self.remote: Any = None
+        self.sent_at = 0.0
+        self.stranded_since = 0.0  # no worker can run it
 
 
 class DaskExecutor:
@@ -101,6 +113,7 @@ class DaskExecutor:
         self._threads: dict[str, int] = {}
         self._local_running = 0
         self._here: Counter[str] = Counter()  # why steps ran here
+        self._is_waiting = False  # for the first worker
         self._ended = threading.Event()
         self._client = self._connect()
         if self._client is not None:
@@ -119,15 +132,25 @@ class DaskExecutor:
         """See ``Executor``."""
         if not wire.travels(job):
             return self._run_here(job, "")
-        reason = "the scheduler cannot be reached" if self._client is None else wire.why_local(job)
-        able = [] if reason else self._able(job)
-        if not reason and not able:
-            reason = "no worker has the same tools"
-        if reason:
+        if self._client is None:
+            return self._run_here(job, "the scheduler cannot be reached")
+        if reason := wire.why_local(job):
             return self._run_here(job, reason)
+        if self._threads and not self._able(job):
+            return self._run_here(job, "no worker has the same tools")
         if self._is_full() and not self._execute.only and self._local_running < self._local.workers:
             return self._run_here(job, "")
-        return self._send(job, able, rank)
+        sent = _Sent(job, rank)
+        sent.future.set_running_or_notify_cancel()
+        key = f"gpubuild-{uuid.uuid4().hex}"
+        with self._lock:
+            self._sent[key] = sent
+        if self._threads:
+            self._send(key, sent)
+        elif not self._is_waiting:
+            self._is_waiting = True
+            self._warn(f"{self._execute.shown} has no workers yet: waiting")
+        return sent.future
 
     def cancel(self) -> None:
         """See ``Executor``."""
@@ -201,8 +224,7 @@ class DaskExecutor:
             failed.set_exception(
                 StepError(
                     f"no worker ran the step: {reason}",
-                    hint="leave --no-fallback out to run such steps on this machine, or "
-                    "see `gpubuild doctor --remote`",
+                    hint="leave --no-fallback out to run such steps on this machine",
                 )
             )
             return failed
@@ -218,30 +240,36 @@ class DaskExecutor:
         with self._lock:
             self._local_running -= 1
 
-    def _send(self, job: Job, able: list[str], rank: int) -> Future[JobResult]:
-        future: Future[JobResult] = Future()
-        future.set_running_or_notify_cancel()
-        key = f"gpubuild-{uuid.uuid4().hex}"
+    def _send(self, key: str, sent: _Sent) -> None:
+        sent.sent_at = time.monotonic()
         try:
-            remote = self._client.submit(
-                run_message, wire.pack_job(job), key=key, workers=able, priority=rank, pure=False,
-            )  # fmt: skip
-        except GpubuildError:
-            raise
+            sent.remote = self._client.submit(
+                run_message,
+                wire.pack_job(sent.job),
+                key=key,
+                workers=self._able(sent.job),
+                priority=sent.rank,
+                pure=False,
+            )
+        except GpubuildError as error:
+            if self._take(key):
+                sent.future.set_exception(error)
         except Exception as error:
-            return self._run_here(job, f"the scheduler cannot be reached ({type(error).__name__})")
+            if self._take(key):
+                self._instead(sent, f"the scheduler cannot be reached ({type(error).__name__})")
+        else:
+            sent.remote.add_done_callback(lambda done: self._settle(key, done))
+
+    def _take(self, key: str) -> _Sent | None:
+        """Return a step to the one caller that completes it."""
         with self._lock:
-            self._sent[key] = _Sent(job, future, remote)
-        remote.add_done_callback(lambda done: self._settle(key, done))
-        return future
+            return self._sent.pop(key, None)
 
     def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
         """Complete our future. Runs in a thread of Dask's."""
-        with self._lock:
-            sent = self._sent.pop(key, None)
+        sent = self._take(key)
         if sent is None:
             return
-        reason = ""
         try:
             if remote.status == "finished":
                 answer = wire.unpack_answer(cast(bytes, remote.result(timeout=30)), sent.job)
@@ -256,7 +284,7 @@ class DaskExecutor:
                     return
                 reason = f"a worker failed: {answer.message}"
             elif remote.status == "error":
-                reason = _lost(remote.exception(timeout=30))
+                reason = f"a worker was lost ({type(remote.exception(timeout=30)).__name__})"
             else:
                 reason = "the scheduler was lost"
         except wire.WireError as error:
@@ -288,7 +316,7 @@ class DaskExecutor:
         self._run_here(replace(sent.job, workdir=workdir), "").add_done_callback(compare)
 
     def _instead(self, sent: _Sent, reason: str) -> None:
-        """Run here what was sent in vain."""
+        """Run a step here that no worker has run."""
         if self._ended.is_set():
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
             return
@@ -319,17 +347,23 @@ class DaskExecutor:
             with self._lock:
                 waiting = list(self._sent.items())
             for key, sent in waiting:
-                if self._able(sent.job):
+                late = sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds
+                if late:
+                    self._take_back(key, sent, f"no answer after {self._execute.step_seconds:g} s")
+                elif self._able(sent.job):
                     sent.stranded_since = 0.0
-                    continue
-                sent.stranded_since = sent.stranded_since or now
-                if now - sent.stranded_since >= self._execute.no_worker_seconds:
-                    with self._lock:
-                        mine = self._sent.pop(key, None)
-                    if mine is not None:
-                        with suppress(Exception):
-                            sent.remote.cancel()
-                        self._instead(sent, "all workers with the same tools are gone")
+                    if sent.remote is None:
+                        self._send(key, sent)
+                else:
+                    sent.stranded_since = sent.stranded_since or now
+                    if now - sent.stranded_since >= self._execute.no_worker_seconds:
+                        self._take_back(key, sent, "no worker with the same tools is left")
+
+    def _take_back(self, key: str, sent: _Sent, reason: str) -> None:
+        if self._take(key):
+            with suppress(Exception):
+                sent.remote.cancel()
+            self._instead(sent, reason)
 
     def _end(self) -> None:
         if self._ended.is_set():
@@ -349,12 +383,6 @@ class DaskExecutor:
 def _may_be_the_machine(error: GpubuildError) -> bool:
     """Whether a step may have failed because of the worker: for memory, room or a signal."""
     return isinstance(error, StepKilledError | NoRoomError)
-
-
-def _lost(error: BaseException | None) -> str:
-    if isinstance(error, LostAgentError):
-        return "an agent of a worker died"
-    return f"a worker was lost ({type(error).__name__})"
 
 
 def _differing(one: JobResult, other: JobResult) -> list[str]:

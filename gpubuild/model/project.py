@@ -31,6 +31,7 @@ class Execute:
     insecure: bool = False  # allow an address without encryption that is not this machine's
     connect_seconds: float = 10.0
     no_worker_seconds: float = 30.0
+    step_seconds: float = 1800.0
     verify: float = 0.0
 
     @property

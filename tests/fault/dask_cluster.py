@@ -24,9 +24,11 @@ class Cluster:
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
         wait_until(self.file.exists)
 
-    def start_worker(self, name: str, **variables: str) -> subprocess.Popen[bytes]:
+    def start_worker(self, name: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
         """Start a worker with one thread, and return its nanny."""
-        return self._start("worker", "--name", name, "--nthreads", "1", "--host", "127.0.0.1", **variables)
+        return self._start(
+            "worker", "--name", name, "--nthreads", "1", "--host", "127.0.0.1", *options, **variables
+        )
 
     def _start(self, what: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--scheduler-file", str(self.file)]

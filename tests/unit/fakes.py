@@ -44,7 +44,7 @@ class FakeExecutor:
     def workers(self) -> int:
         return self._workers
 
-    def submit(self, job: Job) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
         assert not self.closed, "submit after close"
         self.jobs.append(job)
         future: Future[JobResult] = Future()

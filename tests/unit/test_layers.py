@@ -58,7 +58,7 @@ OWNER = {
     "mlir": {"engine"},
     "llvmlite": {"engine"},
     "elftools": {"engine", "inspect"},
-    "msgpack": {"inspect"},
+    "msgpack": {"inspect", "execute"},
     "argcomplete": {"cli"},
     "rich": {"cli"},
     "SCons": {"scons"},

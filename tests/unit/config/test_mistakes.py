@@ -80,7 +80,7 @@ MISTAKES = {
     ),
     "unknown key": (document(targets="{sm_60: {chips: x}}"), "2:19: unknown key 'chips' (did you mean 'chip'?)"),
     "key of another tool": (document(targets="{sm_60: {arch: x}}"), "unknown key 'arch' (did you mean 'chip'?)"),
-    "nothing close": (document(zzz="1"), "4:1: unknown key 'zzz' (known: version, cache, defaults,"),
+    "nothing close": (document(zzz="1"), "4:1: unknown key 'zzz' (known: version, cache, execute, defaults,"),
     "duplicate key": (document(targets="{cpu: , cpu: }"), "2:18: key 'cpu' is given twice"),
     "missing version": (document(version=""), "1:1: missing 'version' in targets.yaml"),
     "missing targets": (document(targets=""), "missing 'targets'"),

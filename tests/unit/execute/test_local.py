@@ -78,7 +78,7 @@ def test_a_crash_stays_alone(executor: LocalExecutor, tmp_path: Path, what: str)
     other = executor.submit(make_job(tmp_path / "other", "slow"))
     limit = 0.2 if "timed out" in CRASHES[what] else 0.0
     error = error_of(executor, make_job(tmp_path / "crash", what, timeout_seconds=limit))
-    assert type(error) is StepCrashedError
+    assert isinstance(error, StepCrashedError)
     assert error.message == CRASHES[what]
     assert error.stage == f"stage of {what}"
     assert other.result(PATIENCE).step_id == "slow"
