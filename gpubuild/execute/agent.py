@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from select import select
-from typing import BinaryIO, NoReturn
+from typing import IO, NoReturn
 
 from gpubuild.errors import GpubuildError, UsageError
 from gpubuild.execute import wire
@@ -150,13 +150,13 @@ def _answer(
         return wire.pack_refusal(f"{worker}: {error}")
 
 
-def _send(stream: BinaryIO, message: bytes) -> None:
+def _send(stream: IO[bytes], message: bytes) -> None:
     stream.write(_LENGTH.pack(len(message)))
     stream.write(message)
     stream.flush()
 
 
-def _receive(stream: BinaryIO) -> bytes:
+def _receive(stream: IO[bytes]) -> bytes:
     """Return the next message. Raises ``EOFError`` at the end, ``ValueError`` for one that is too large."""
     (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
     if length > wire.MOST_MESSAGE:
@@ -164,7 +164,7 @@ def _receive(stream: BinaryIO) -> bytes:
     return _exactly(stream, length)
 
 
-def _exactly(stream: BinaryIO, length: int) -> bytes:
+def _exactly(stream: IO[bytes], length: int) -> bytes:
     data = stream.read(length)
     if len(data) != length:
         raise EOFError("the stream ended")

@@ -174,9 +174,8 @@ class DaskExecutor:
         if self._execute.scheduler_file is not None:
             where = {"scheduler_file": str(self._execute.scheduler_file)}
         try:
-            return distributed.Client(
-                **where, timeout=self._execute.connect_seconds, name="gpubuild", set_as_default=False
-            )
+            make: Any = distributed.Client  # has no types
+            return make(**where, timeout=self._execute.connect_seconds, name="gpubuild", set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             text = f"no Dask scheduler answers at {self._execute.shown}: {error or type(error).__name__}"
             if not self._execute.fallback:

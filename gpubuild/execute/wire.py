@@ -23,7 +23,7 @@ from gpubuild.errors import (
     StepKilledError,
     ToolNotFoundError,
 )
-from gpubuild.model.digest import digest_bytes
+from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.step import (
     BundleParams,
@@ -145,7 +145,7 @@ def unpack_job(message: bytes, folder: Path, tools: Mapping[str, tuple[str, ...]
         path = folder / "in" / str(number) / (name if is_plain_name(name) else role)
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
-        inputs.append(JobInput(name=role, path=path, digest=digest))
+        inputs.append(JobInput(name=role, path=path, digest=Digest(digest)))
     workdir = folder / "work"
     workdir.mkdir()
     return Job(
@@ -250,12 +250,12 @@ def _plain_error(error: GpubuildError) -> dict[str, object]:
 def _typed_error(found: object) -> GpubuildError:
     if not isinstance(found, dict) or found.get("kind") not in _ERRORS:
         raise WireError("an error of an unknown kind")
-    kind = _ERRORS[found["kind"]]
+    kind: Any = _ERRORS[found["kind"]]
     texts = {name: _typed(str, found.get(name, "")) for name in ("message", "hint", *_ERROR_TEXTS)}
     if not issubclass(kind, StepError):
-        return kind(texts["message"], hint=texts["hint"])
+        return cast(GpubuildError, kind(texts["message"], hint=texts["hint"]))
     diagnostics = _typed(tuple[Diagnostic, ...], found.get("diagnostics", []))
-    return kind(texts.pop("message"), diagnostics=diagnostics, **texts)
+    return cast(GpubuildError, kind(texts.pop("message"), diagnostics=diagnostics, **texts))
 
 
 def _pack(value: object) -> bytes:

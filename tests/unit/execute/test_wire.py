@@ -109,7 +109,7 @@ def test_an_error_arrives_with_files_of_this_machine(tmp_path: Path, kind: type[
 
 
 def changed(message: bytes, **changes: Any) -> bytes:
-    return msgpack.packb(msgpack.unpackb(message) | changes)
+    return bytes(msgpack.packb(msgpack.unpackb(message) | changes))
 
 
 @pytest.mark.parametrize(
