@@ -94,7 +94,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
     )
     if not request.dry_run and (report := finished_build(project, options.settings, request)):
         of_steps = (warning for step in report.steps for warning in step.warnings)
-        for warning in dict.fromkeys((*of_steps, *report.warnings)):
+        for warning in dict.fromkeys((*of_steps, *report.advice, *report.warnings)):
             options.console.warning(warning)
         programs = tuple(options.programs or project.programs)
         return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
@@ -115,7 +115,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         finally:
             if tracer is not None:
                 tracer.write(options.trace)
-    for warning in report.warnings:
+    for warning in (*report.advice, *report.warnings):
         console.warning(warning)
     programs = tuple(options.programs or project.programs)
     return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)

@@ -20,6 +20,7 @@ class Cpu(Vendor):
     noun = "a CPU"
     example = "x86-64-v3"
     sanitizes = True
+    reads_host_memory = True
     native_chip = NATIVE
     architectures = ("x86_64", "aarch64", "arm64")
     # The verifier of `#gpu.object` refuses `#llvm.target`, so a host triple is in `#nvvm.target`.

@@ -85,6 +85,7 @@ class Vendor(ABC):
     noun: str  # "an NVIDIA chip"
     example: str  # a chip
     sanitizes: bool = False  # `sanitize:` is possible
+    reads_host_memory: bool = False  # kernels can access all memory of the program
     native_chip: str = ""  # the chip that stands for the CPU of the machine that builds
 
     # LLVM's triples. Without `triple` the default depends on the machine.

@@ -1,0 +1,129 @@
+"""Warnings about programs that work, and do not do what their author wants on a GPU."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+MODULE = """module attributes {gpu.container_module} {
+  memref.global "private" @g : memref<64xf32> = dense<1.0>
+  gpu.module @k {
+    gpu.func @f(%a: memref<64xf32>) kernel { gpu.return }
+  }
+  func.func private @unknown(memref<64xf32>)
+  func.func @host(%argument: memref<64xf32>) {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %n = arith.constant 1024 : index
+    BODY
+    return
+  }
+}
+"""
+LAUNCH = (
+    "gpu.launch_func @k::@f blocks in (%n, %one, %one) threads in (%n, %one, %one) args({} : memref<64xf32>)"
+)
+SINGLE = LAUNCH.replace("threads in (%n", "threads in (%one").format("%argument")
+FEW = SINGLE.replace("blocks in (%n", "blocks in (%one")
+MAPPING = "{mapping = [#gpu.loop_dim_map<processor = PROCESSOR, map = (d0) -> (d0), bound = (d0) -> (d0)>]}"
+PARALLEL = f"scf.parallel (%i) = (%zero) to (%n) step (%one) {{ scf.reduce }} {MAPPING}"
+CAST = "%any = memref.cast %a : memref<64xf32> to memref<*xf32>"
+ALLOC = "%a = memref.alloc() : memref<64xf32>"
+FORALL = "scf.forall (%i) in (4) { }"
+HOST_MEMORY = {
+    "alloc": (f"{ALLOC}\n{LAUNCH.format('%a')}", "a 'memref.alloc' of type memref<64xf32>"),
+    "alloca": (
+        f"%a = memref.alloca() : memref<64xf32>\n{LAUNCH.format('%a')}",
+        "a 'memref.alloca' of type memref<64xf32>",
+    ),
+    "view": (
+        "%a = memref.alloc() : memref<128xf32>\n"
+        f"%v = memref.subview %a[0] [64] [1] : memref<128xf32> to memref<64xf32>\n{LAUNCH.format('%v')}",
+        "a 'memref.alloc' of type memref<128xf32>",
+    ),
+    "global": (
+        f"%a = memref.get_global @g : memref<64xf32>\n{LAUNCH.format('%a')}",
+        "@g of type memref<64xf32>",
+    ),
+    "registered": (f"{ALLOC}\n{CAST}\ngpu.host_register %any : memref<*xf32>\n{LAUNCH.format('%a')}", ""),
+    "registered global": (
+        f"%a = memref.get_global @g : memref<64xf32>\n{CAST}\ngpu.host_register %any : memref<*xf32>\n"
+        f"%b = memref.get_global @g : memref<64xf32>\n{LAUNCH.format('%b')}",
+        "",
+    ),
+    "called": (
+        f"{ALLOC}\nfunc.call @unknown(%a) : (memref<64xf32>) -> ()\n{LAUNCH.format('%a')}",
+        "",
+    ),
+    "shared": (f"%a = gpu.alloc host_shared () : memref<64xf32>\n{LAUNCH.format('%a')}", ""),
+    "argument": (LAUNCH.format("%argument"), ""),
+}
+WORK = {
+    "single": (SINGLE, "@k::@f: 1024 workgroups of one work-item"),
+    "few": (FEW, ""),
+    "parallel": (PARALLEL.replace("PROCESSOR", "block_x"), "this 'scf.parallel' is mapped to the GPU"),
+    "sequential": (PARALLEL.replace("PROCESSOR", "sequential"), ""),
+    "forall": (
+        f"{FORALL} {{mapping = [#gpu.thread<x>]}}",
+        "this 'scf.forall' is mapped to the GPU, and runs on the host",
+    ),
+    "plain forall": (FORALL, ""),
+}
+
+
+def warnings(folder: Path, environment: dict[str, str], body: str, targets: str) -> str:
+    """Return the warnings of a first build, which are those of a null build."""
+    (folder / "k.mlir").write_text(MODULE.replace("BODY", body))
+    main = "void unknown(void) {}\nint main(void) { return 0; }\n"
+    (folder / "main.c").write_text(main)
+    (folder / "targets.yaml").write_text(
+        f"version: 1\ntargets: {{{targets}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
+    )
+    first = gpubuild("build", "-q", cwd=folder, env=environment)
+    assert first.code == 0, first.err
+    again = gpubuild("build", "-q", cwd=folder, env=environment)
+    assert again.err == first.err
+    return first.err
+
+
+@pytest.mark.parametrize("case", HOST_MEMORY)
+def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
+    body, what = HOST_MEMORY[case]
+    shown = warnings(tmp_path, shared_cache, body, "cpu: {}, gfx90a: {}")
+    if what:
+        line = 11 + body.count("\n")
+        message = f"@k::@f gets host memory ({what}), which GPUs cannot access: use gpu.alloc and gpu.memcpy"
+        assert f"k.mlir:{line}:" in shown
+        assert f"warning: {message}" in shown
+        assert gpubuild("build", "-q", "-t", "cpu", cwd=tmp_path, env=shared_cache).err == ""
+    else:
+        assert shown == ""
+
+
+@pytest.mark.parametrize("case", WORK)
+def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
+    body, message = WORK[case]
+    shown = warnings(tmp_path, shared_cache, body, "cpu: {}")
+    assert (f"warning: {message}" in shown and "k.mlir:11:5:" in shown) if message else shown == ""
+
+
+def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    (tmp_path / "host.mlir").write_text("func.func @alone() { return }\n")
+    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
+    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n  none: {sources: [host.mlir, main.c]}\n"
+        "  some: {sources: [host.mlir, k.mlir, main.c]}\n  c: {sources: [main.c]}\n"
+    )
+    built = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+    assert built.code == 0, built.err
+    message = (
+        "program none has no kernel: all its code runs on the host, "
+        "since host.mlir has no gpu.module or gpu.launch"
+    )
+    assert json.loads(built.out)["summary"]["warnings"] == [message]
+    assert gpubuild("build", "-q", cwd=tmp_path, env=shared_cache).err == f"warning: {message}\n"
+    assert gpubuild("build", "-q", "some", "c", cwd=tmp_path, env=shared_cache).err == ""
