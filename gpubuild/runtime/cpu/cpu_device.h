@@ -186,6 +186,9 @@ void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launc
 /* Run the workgroups with these linear ids, as many as gb_cpu_team_begin was called for, to their end. */
 void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids);
 
+/* The work-item that the team's thread executes. Async-signal-safe. */
+const gb_cpu_item *gb_cpu_team_running(const struct gb_cpu_team *team);
+
 /* The address behind the stack of a work-item that runs in a team. */
 const char *gb_cpu_team_stack_end(const gb_cpu_item *item);
 
