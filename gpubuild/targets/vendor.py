@@ -150,6 +150,10 @@ class Vendor(ABC):
         """The chip of a target called ``name`` that names none; empty: it has to."""
         return name if self.implied_by(name) else ""
 
+    def faster_chip(self, name: str, chip: str, machine: str) -> str:
+        """The chip of this machine if code for it is faster than for ``chip``, a default; else empty."""
+        return ""
+
     def default_triple(self, chip: str, machine: str) -> str:
         """The triple of a target that names none; ``machine`` is that of the build."""
         return self.triple

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from e2e.command import gpubuild
+
+from gpubuild.targets import cpu
+from gpubuild.targets.registry import vendor
 
 MODULE = """module attributes {gpu.container_module} {
   memref.global "private" @g : memref<64xf32> = dense<1.0>
@@ -127,3 +131,48 @@ def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str])
     assert json.loads(built.out)["summary"]["warnings"] == [message]
     assert gpubuild("build", "-q", cwd=tmp_path, env=shared_cache).err == f"warning: {message}\n"
     assert gpubuild("build", "-q", "some", "c", cwd=tmp_path, env=shared_cache).err == ""
+
+
+def test_a_default_chip_without_the_instructions_of_this_machine(
+    tmp_path: Path, shared_cache: dict[str, str]
+) -> None:
+    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
+    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}, x86-64-v2: {}, v2: {kind: cpu, chip: x86-64-v2}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    chip = vendor("cpu").faster_chip("cpu", "x86-64-v2", os.uname().machine)
+    note = (
+        "note: target cpu is for all x86-64-v2 CPUs; this machine has faster instructions: "
+        f"write cpu: {{chip: {chip}}}, or {{chip: native}}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).err == (note if chip else "")
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).err == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "chip", "machine", "faster"),
+    [
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "x86-64-v2", "x86_64", "x86-64-v3"),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c movbe", "cpu", "x86-64-v2", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "x86-64-v3", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "v2", "x86-64-v2", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "generic", "aarch64", ""),
+        ("", "cpu", "x86-64-v2", "x86_64", ""),
+    ],
+)
+def test_faster_chips(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str,
+    name: str,
+    chip: str,
+    machine: str,
+    faster: str,
+) -> None:
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(cpu, "_CPU_FACTS", file)
+    assert vendor("cpu").faster_chip(name, chip, machine) == ""
+    file.write_text(f"processor\t: 0\nmodel name\t: a CPU\nflags\t\t: {flags}\n")
+    assert vendor("cpu").faster_chip(name, chip, machine) == faster

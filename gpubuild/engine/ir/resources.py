@@ -123,8 +123,8 @@ class SourceResources:
         names = []
         for digest in sorted(set(_NAMED.findall(text)) & self._files.keys()):
             names.append(file_name(digest))
-            if not (path := io.out_path(names[-1])).exists():
-                self._files[digest].rename(path)
+            if (path := self._files[digest]).exists():  # else it is an output already
+                io.move_out(names[-1], path, Digest(digest))
         return names
 
     def _take_out(self, op: ir.Operation, name: str) -> None:
