@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
             console.print(labelled(line, on=console.color_out))
         if report.note:
             console.print(report.note)
-        for line in _faster_chips(outcome):
+        for line in _faster_chips(outcome) if console.err.isatty() else ():  # not in logs
             console.note(line)
     return exit_code(report)
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -145,10 +150,111 @@ def test_a_default_chip_without_the_instructions_of_this_machine(
     chip = vendor("cpu").faster_chip("cpu", "x86-64-v2", os.uname().machine)
     note = (
         "note: target cpu is for all x86-64-v2 CPUs; this machine has faster instructions: "
-        f"write cpu: {{chip: {chip}}}, or {{chip: native}}\n"
+        f"write cpu: {{chip: {chip}}}, or {{chip: native}}"
     )
-    assert gpubuild("build", cwd=tmp_path, env=shared_cache).err == (note if chip else "")
+    assert in_terminal(tmp_path, shared_cache).count(note) == bool(chip)
+    assert "note:" not in in_terminal(tmp_path, shared_cache)
+    shutil.rmtree(tmp_path / "build")
     assert gpubuild("build", cwd=tmp_path, env=shared_cache).err == ""
+
+
+def in_terminal(folder: Path, environment: dict[str, str]) -> str:
+    """Return what a build writes to a terminal that is wide enough for one line."""
+    main, other = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "gpubuild", "build"]
+        given = {**os.environ, **environment, "COLUMNS": "200", "NO_COLOR": "1"}
+        process = subprocess.Popen(
+            command, cwd=folder, env=given, stdout=subprocess.DEVNULL, stderr=other, stdin=subprocess.DEVNULL
+        )
+        os.close(other)
+        written = b""
+        with suppress(OSError):  # the other end is closed
+            while data := os.read(main, 1 << 16):
+                written += data
+        assert process.wait() == 0
+        return written.decode()
+    finally:
+        os.close(main)
+
+
+ACCESSES = """module attributes {gpu.container_module} {
+  memref.global "private" @table : memref<64xf32> = dense<1.0>
+  gpu.module @k {
+    memref.global "private" constant @c : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
+    gpu.func @f(%a: memref<64xf32>) workgroup(%w: memref<64xf32, #gpu.address_space<workgroup>>)
+        private(%p: memref<4xf32, #gpu.address_space<private>>) kernel {
+      %i = gpu.thread_id x
+      %four = arith.constant 4 : index
+      %m = arith.remui %i, %four : index
+      %c = memref.get_global @c : memref<4xf32>
+      %x = memref.load %c[%m] : memref<4xf32>
+      memref.store %x, %p[%m] : memref<4xf32, #gpu.address_space<private>>
+      %y = memref.load %p[%m] : memref<4xf32, #gpu.address_space<private>>
+      memref.store %y, %w[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+      gpu.barrier
+      %z = memref.load %w[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+      memref.store %z, %a[%i] : memref<64xf32>
+      gpu.return
+    }
+  }
+  func.func @run(%argument: memref<64xf32>) attributes {llvm.emit_c_interface} {
+    %one = arith.constant 1 : index
+    %n = arith.constant 64 : index
+    BODY
+    gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%n, %one, %one) args(%a : memref<64xf32>)
+    END
+    return
+  }
+}
+"""
+REGISTER = (
+    "%u = memref.cast %argument : memref<64xf32> to memref<*xf32>\ngpu.host_register %u : memref<*xf32>"
+)
+MEMORY = {  # what is before the launch and behind it, and whether a GPU could access the memory
+    "argument": ("%a = memref.cast %argument : memref<64xf32> to memref<64xf32>", "", False),
+    "global": ("%a = memref.get_global @table : memref<64xf32>", "", False),
+    "alloc": ("%a = memref.alloc() : memref<64xf32>", "", False),
+    "gpu.alloc": ("%a = gpu.alloc () : memref<64xf32>", "gpu.dealloc %a : memref<64xf32>", True),
+    "registered": (f"{REGISTER}\n%a = memref.cast %argument : memref<64xf32> to memref<64xf32>", "", True),
+    "unregistered": (
+        f"{REGISTER}\ngpu.host_unregister %u : memref<*xf32>\n"
+        "%a = memref.cast %argument : memref<64xf32> to memref<64xf32>",
+        "",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("checks", ["host-memory", "bounds, race, uninitialized, host-memory"])
+@pytest.mark.parametrize("case", MEMORY)
+def test_host_memory_at_run_time(
+    tmp_path: Path, shared_cache: dict[str, str], case: str, checks: str
+) -> None:
+    before, after, good = MEMORY[case]
+    (tmp_path / "k.mlir").write_text(ACCESSES.replace("BODY", before).replace("END", after))
+    (tmp_path / "main.c").write_text(
+        "#include <stdint.h>\nstruct { void *base, *data; int64_t offset, size, stride; } m;\n"
+        "float values[64];\nvoid _mlir_ciface_run(void *);\n"
+        "int main(void) {\n  m.base = m.data = values; m.size = 64; m.stride = 1;\n"
+        "  _mlir_ciface_run(&m);\n  return 0;\n}\n"
+    )
+    (tmp_path / "targets.yaml").write_text(
+        f"version: 1\ntargets: {{c: {{kind: cpu, chip: x86-64-v2, sanitize: [{checks}]}}}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache)
+    if good:
+        assert (outcome.code, outcome.err.count("no problems found")) == (0, 1), outcome.err
+    else:
+        assert outcome.code == 66
+        assert (
+            "gpubuild: check: access to host memory in kernel @f of module @k\n  at k.mlir:17:7"
+            in outcome.err
+        )
+        assert ", written by work-item (0, 0, 0) of workgroup (0, 0, 0)\n  a GPU cannot access" in outcome.err
+        assert "64 times in this launch" in outcome.err
+        assert "problems found: host-memory: 1 (64 times) in 1 launch" in outcome.err
 
 
 @pytest.mark.parametrize(
