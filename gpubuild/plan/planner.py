@@ -121,11 +121,13 @@ class Planner:
                     f"program {program.name} has no kernel: all its code runs on the host, since "
                     f"{' and '.join(map(self.layout.shown, listed))} has no gpu.module or gpu.launch"
                 )
-            targets = [
-                t for m in modules for t in settle(self.project, program, m, self.only_targets).targets
-            ]
-            if any(not vendor(target.kind).reads_host_memory for target in targets):
-                found += [warning for source in scanned for warning in source.host_memory]
+            host_memory = [warning for source in scanned for warning in source.host_memory]
+            if host_memory and any(
+                not vendor(target.kind).reads_host_memory
+                for module in modules
+                for target in settle(self.project, program, module, self.only_targets).targets
+            ):
+                found += host_memory
         return tuple(dict.fromkeys(found))
 
     def _runtime_steps(self) -> tuple[Step, ...]:
