@@ -78,6 +78,7 @@ class Builder:
         self._reports: dict[str, StepReport] = {}
         self._lock = threading.Lock()
         self._opened = time.monotonic()
+        self._advice: tuple[str, ...] = ()
         self._reported: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
         if self.state.lost:
@@ -191,6 +192,7 @@ class Builder:
             },
             seconds=time.monotonic() - started,
             warnings=self._store.warnings,
+            advice=self._advice,
             links=self._links(programs, plan),
         )
 
@@ -259,7 +261,9 @@ class Builder:
         return any(r is not None and r.status in (Status.FAILED, Status.SKIPPED) for r in reports)
 
     def _full_plan(self, programs: tuple[Program, ...], scanned: Plan) -> Plan:
-        return self._planner.full_plan(programs, self._scans(scanned))
+        scans = self._scans(scanned)
+        self._advice = self._planner.advice(programs, scans)
+        return self._planner.full_plan(programs, scans)
 
     def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
         """Return the link steps that this build leaves out."""

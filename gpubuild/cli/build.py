@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,10 +14,11 @@ from gpubuild.cli.options import build_folder
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
-from gpubuild.model.result import BuildReport, Status
+from gpubuild.model.result import FIRST_BUILD, BuildReport, Status
 from gpubuild.model.step import StepKind
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
+from gpubuild.targets.registry import vendor
 
 
 @frozen
@@ -58,7 +61,23 @@ def execute(options: argparse.Namespace) -> int:
             console.print(labelled(line, on=console.color_out))
         if report.note:
             console.print(report.note)
+        for line in _faster_chips(outcome) if console.err.isatty() else ():  # not in logs
+            console.note(line)
     return exit_code(report)
+
+
+def _faster_chips(outcome: Outcome) -> Iterator[str]:
+    """Yield notes about targets whose default chip is slower than this CPU, when they are compiled first."""
+    steps = (s for s in outcome.report.steps if s.kind is StepKind.COMPILE and s.reason == FIRST_BUILD)
+    targets = outcome.project.targets
+    for name in dict.fromkeys(step.target for step in steps if step.target in targets):
+        target = targets[name]
+        chip = vendor(target.kind).faster_chip(name, target.chip, os.uname().machine)
+        if chip:
+            yield (
+                f"note: target {name} is for all {target.chip} CPUs; this machine has faster instructions: "
+                f"write {name}: {{chip: {chip}}}, or {{chip: native}}"
+            )
 
 
 def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Outcome:
@@ -99,7 +118,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
     )
     if not request.dry_run and (report := finished_build(project, options.settings, request)):
         of_steps = (warning for step in report.steps for warning in step.warnings)
-        for warning in dict.fromkeys((*of_steps, *report.warnings)):
+        for warning in dict.fromkeys((*of_steps, *report.advice, *report.warnings)):
             options.console.warning(warning)
         programs = tuple(options.programs or project.programs)
         return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
@@ -120,7 +139,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         finally:
             if tracer is not None:
                 tracer.write(options.trace)
-    for warning in (*report.warnings, *_unread_variables(report)):
+    for warning in (*report.advice, *report.warnings, *_unread_variables(report)):
         console.warning(warning)
     programs = tuple(options.programs or project.programs)
     return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)

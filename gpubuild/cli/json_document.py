@@ -47,7 +47,7 @@ def build_document(
         ok=report.ok,
         seconds=report.seconds,
         saved_seconds=round(report.saved_seconds, 3),
-        warnings=list(report.warnings),
+        warnings=[*report.advice, *report.warnings],
         hit_rate=None if report.hit_rate is None else round(report.hit_rate, 4),
         note=report.note,
     )

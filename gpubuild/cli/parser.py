@@ -265,7 +265,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--sanitize", metavar="LIST",
-        help="checks in CPU kernels, separated by commas: bounds, race, barrier, uninitialized",
+        help="checks in CPU kernels, separated by commas: bounds, race, barrier, uninitialized, host-memory",
     )  # fmt: skip
     parser.add_argument(
         "--device-lib", action="append", type=path, metavar="FILE", default=[], dest="device_libs",

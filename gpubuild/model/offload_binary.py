@@ -37,7 +37,12 @@ class Image:
 
 def pack(images: Sequence[Image]) -> bytes:
     """Concatenate one binary per image, in order. Raises ``ValueError`` for a string with a NUL."""
-    return b"".join(_pack_one(image) for image in images)
+    return b"".join(parts(images))
+
+
+def parts(images: Sequence[Image]) -> list[bytes]:
+    """Return the pieces of :func:`pack`, among them the data of the images without a copy."""
+    return [part for image in images for part in _parts_of(image)]
 
 
 def unpack(data: bytes) -> list[Image]:
@@ -64,7 +69,7 @@ def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
-def _pack_one(image: Image) -> bytes:
+def _parts_of(image: Image) -> tuple[bytes, bytes, bytes]:
     pairs_at = _HEADER.size + _ENTRY.size
     table_at = pairs_at + _PAIR.size * len(image.strings)
     table = bytearray()
@@ -77,7 +82,7 @@ def _pack_one(image: Image) -> bytes:
             table += text.encode() + b"\0"
     image_at = _aligned(table_at + len(table))
     size = _aligned(image_at + len(image.data))
-    out = bytearray(size)
+    out = bytearray(image_at)
     _HEADER.pack_into(out, 0, MAGIC, VERSION, size, _HEADER.size, _ENTRY.size)
     _ENTRY.pack_into(
         out,
@@ -93,8 +98,7 @@ def _pack_one(image: Image) -> bytes:
     for number, (key, value) in enumerate(image.strings.items()):
         _PAIR.pack_into(out, pairs_at + number * _PAIR.size, offsets[key], offsets[value])
     out[table_at : table_at + len(table)] = table
-    out[image_at : image_at + len(image.data)] = image.data
-    return bytes(out)
+    return bytes(out), image.data, bytes(size - image_at - len(image.data))
 
 
 def _unpack_one(data: bytes, start: int) -> tuple[Image, int]:

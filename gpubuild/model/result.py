@@ -100,7 +100,8 @@ class BuildReport:
     steps: tuple[StepReport, ...]
     executables: dict[str, Path]
     seconds: float
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # of the cache
+    advice: tuple[str, ...] = ()  # warnings about whole programs
     links: Mapping[str, Step] = field(default_factory=dict)  # of programs that were not to be linked
 
     @property

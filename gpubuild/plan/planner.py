@@ -24,6 +24,7 @@ from gpubuild.plan.library_search import places, present
 from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
+    C_SUFFIXES,
     CXX_SUFFIXES,
     FACTS,
     HOST_MATH,
@@ -105,6 +106,29 @@ class Planner:
         """What would link each program, by its name, whether or not the plan has these steps."""
         sources = self._sources()
         return {program.name: self._program(program, scans, sources)[-1] for program in programs}
+
+    def advice(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> tuple[str, ...]:
+        """Return warnings about whole programs: none has a kernel, GPUs get memory of the host."""
+        sources = self._sources()
+        found: list[str] = []
+        for program in programs:
+            listed = [s for s in program.sources if s.suffix in MLIR_SUFFIXES]
+            scanned = [scans[sources.outline(program, source).id] for source in listed]
+            modules = [module for source in scanned for module in source.modules]
+            closed = any(s.suffix not in MLIR_SUFFIXES | C_SUFFIXES | CXX_SUFFIXES for s in program.sources)
+            if listed and not modules and not closed and not any(s.binaries for s in scanned):
+                found.append(
+                    f"program {program.name} has no kernel: all its code runs on the host, since "
+                    f"{' and '.join(map(self.layout.shown, listed))} has no gpu.module or gpu.launch"
+                )
+            host_memory = [warning for source in scanned for warning in source.host_memory]
+            if host_memory and any(
+                not vendor(target.kind).reads_host_memory
+                for module in modules
+                for target in settle(self.project, program, module, self.only_targets).targets
+            ):
+                found += host_memory
+        return tuple(dict.fromkeys(found))
 
     def _runtime_steps(self) -> tuple[Step, ...]:
         return (self._runtime(),) if self.link else ()

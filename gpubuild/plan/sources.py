@@ -51,10 +51,16 @@ class ScannedModule:
 
 @frozen
 class ScannedSource:
-    """All gpu.modules of one source, in order. ``resources`` are those of the host part."""
+    """All gpu.modules of one source, in order. ``resources`` are those of the host part.
+
+    ``binaries`` are gpu.binary operations that are linked unchanged. ``host_memory`` are warnings about
+    memory that GPUs cannot access.
+    """
 
     modules: tuple[ScannedModule, ...]
     resources: tuple[str, ...] = ()
+    binaries: tuple[str, ...] = ()
+    host_memory: tuple[str, ...] = ()
 
 
 def parse_index(text: str) -> ScannedSource:
@@ -64,14 +70,21 @@ def parse_index(text: str) -> ScannedSource:
         if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
         return ScannedSource(
-            modules=tuple(_module(m) for m in document["modules"]), resources=_resources(document)
+            modules=tuple(_module(m) for m in document["modules"]),
+            resources=_resources(document),
+            binaries=_texts(document, "binaries"),
+            host_memory=_texts(document, "host_memory"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
 
 
 def _resources(data: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(str(name) for name in data.get("resources", ()))
+    return _texts(data, "resources")
+
+
+def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    return tuple(str(text) for text in data.get(key, ()))
 
 
 def _module(data: Mapping[str, Any]) -> ScannedModule:

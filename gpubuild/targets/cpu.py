@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import MappingProxyType
 
 from gpubuild.targets.target import cpu_triple
@@ -10,6 +11,11 @@ from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor, 
 
 NATIVE = "native"  # the CPU of this machine
 _DEFAULT_CHIPS = {"x86_64": "x86-64-v2"}  # by machine
+_CPU_FACTS = Path("/proc/cpuinfo")
+_FASTER_CHIP = "x86-64-v3"
+_FASTER_FLAGS = frozenset(
+    {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+)  # as Linux lists them
 
 
 class Cpu(Vendor):
@@ -20,6 +26,7 @@ class Cpu(Vendor):
     noun = "a CPU"
     example = "x86-64-v3"
     sanitizes = True
+    reads_host_memory = True
     native_chip = NATIVE
     architectures = ("x86_64", "aarch64", "arm64")
     # The verifier of `#gpu.object` refuses `#llvm.target`, so a host triple is in `#nvvm.target`.
@@ -44,6 +51,16 @@ class Cpu(Vendor):
     def default_chip(self, name: str, machine: str) -> str:
         # one that all machines of this architecture have
         return name if name != "cpu" and self.implied_by(name) else _DEFAULT_CHIPS.get(machine, "generic")
+
+    def faster_chip(self, name: str, chip: str, machine: str) -> str:
+        if name != self.kind or chip != _DEFAULT_CHIPS.get(machine):
+            return ""
+        try:
+            text = _CPU_FACTS.read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return ""
+        flags = next((line for line in text.splitlines() if line.startswith("flags")), "")
+        return _FASTER_CHIP if set(flags.split()) >= _FASTER_FLAGS else ""
 
     def default_triple(self, chip: str, machine: str) -> str:
         return cpu_triple("x86_64" if chip.startswith("x86-64") else machine)

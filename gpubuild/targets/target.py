@@ -18,6 +18,7 @@ class Sanitize(StrEnum):
     RACE = "race"
     BARRIER = "barrier"
     UNINITIALIZED = "uninitialized"
+    HOST_MEMORY = "host-memory"
 
 
 FULL = "full"  # `debug: full`: with variables

@@ -87,6 +87,7 @@ class Vendor(ABC):
     example: str  # a chip
     products: Mapping[str, str] = MappingProxyType({})  # chips by names of products, such as "h100"
     sanitizes: bool = False  # `sanitize:` is possible
+    reads_host_memory: bool = False  # kernels can access all memory of the program
     native_chip: str = ""  # the chip that stands for the CPU of the machine that builds
 
     # LLVM's triples. Without `triple` the default depends on the machine.
@@ -150,6 +151,10 @@ class Vendor(ABC):
     def default_chip(self, name: str, machine: str) -> str:
         """The chip of a target called ``name`` that names none; empty: it has to."""
         return name if self.implied_by(name) else ""
+
+    def faster_chip(self, name: str, chip: str, machine: str) -> str:
+        """The chip of this machine if code for it is faster than for ``chip``, a default; else empty."""
+        return ""
 
     def default_triple(self, chip: str, machine: str) -> str:
         """The triple of a target that names none; ``machine`` is that of the build."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +180,44 @@ def test_kinds_of_cpu_code(tmp_path: Path, shared_cache: dict[str, str], targets
     outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
     assert outcome.code == 0, outcome.err
     assert output(tmp_path / "build/app/app") == expected(element)
+
+
+@pytest.mark.parametrize("sanitize", ["", "sanitize: [bounds]"])
+def test_large_dense_constants_pass_through_no_text(
+    tmp_path: Path, shared_cache: dict[str, str], sanitize: str
+) -> None:
+    weights = np.random.default_rng(16).standard_normal(5_000_000, dtype=np.float32)
+    large = replace(ELEMENTS["f32"], weights=weights, expected=weights + weights)
+    write(tmp_path, large, targets=f"{{cpu: {{{sanitize}}}}}")
+    text = (tmp_path / "k.mlir").read_text().partition("{-#")[0]
+    for name, values in (("large", weights), ("kernel", weights[::-1]), ('"small one"', weights[:SMALL])):
+        text = text.replace(f"dense_resource<{name}>", f'dense<"0x{values.tobytes().hex()}">')
+    (tmp_path / "k.mlir").write_text(text)
+    outcome = gpubuild("build", "--dump-ir", "ir", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert output(tmp_path / "build/app/app") == expected(large)
+    texts = [path for path in tmp_path.rglob("*") if path.suffix in {".mlir", ".ll", ".s", ".txt", ".json"}]
+    assert len(texts) > 20
+    assert max(path.stat().st_size for path in texts if path.name != "k.mlir") < 1_000_000
+    inspected = gpubuild("inspect", "build/app/k.binary.mlir", cwd=tmp_path)
+    assert inspected.code == 2
+    assert "inspect k.images.o" in inspected.err
+    assert gpubuild("inspect", "build/app/k.images.o", cwd=tmp_path).code == 0
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    again = gpubuild("clean", cwd=tmp_path, env=shared_cache)
+    assert again.code == 0, again.err
+    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+    assert set(outcome.statuses().values()) == {"hit-local"}
+    assert output(tmp_path / "build/app/app") == expected(large)
+
+
+def test_gpu_code_with_too_large_weights_is_refused(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    weights = np.arange(17 << 20, dtype=np.float32)
+    write(tmp_path, replace(ELEMENTS["f32"], weights=weights), targets="{gfx90a: {}, sm_90: {}}")
+    outcome = gpubuild("build", "-k", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 1
+    assert "@k has 68 MiB of constants; code for gfx90a, sm_90 can have 64 MiB" in outcome.err
+    assert "move the memref.global to host code" in outcome.err
 
 
 @pytest.fixture(scope="module")

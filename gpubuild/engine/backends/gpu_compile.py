@@ -38,6 +38,7 @@ _INLINE = re.compile(r".*<inline asm>:\d+:\d+: (?P<message>.*)")
 _TEXTS = {"llvm.inline_asm": "asm_string", "nvvm.inline_ptx": "ptxCode"}
 _OPERAND = re.compile(r"\$\{\w+(?::\w+)?\}|\$\d+|\{\$\w+\}")
 _MOST_MESSAGES = 8
+_MOST_CONSTANT_BYTES = 64 << 20  # ptxas needs 0.4 s and 80 MB of memory for each MB
 _LIBRARY_ROLE = "lib."
 _WORKGROUP_MEMORY = "addrspace(3)"  # of both GPU back ends; its size is chosen at launch
 
@@ -183,8 +184,21 @@ def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
     build.entries = lowered.kernels
     build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
     resource_objects.declare(build.module, lowered.externals)
-    resource_objects.define_in_place(build.module, lowered.externals, StepResources.of(build.io))
+    resources = StepResources.of(build.io)
+    _refuse_large(build, sum(len(resources.data(item.digest)) for item in lowered.externals))
+    resource_objects.define_in_place(build.module, lowered.externals, resources)
     _take_module(build)
+
+
+def _refuse_large(build: DeviceBuild, size: int) -> None:
+    """Raise ``StepError`` for constants which would take the assembler minutes and gigabytes."""
+    if size > _MOST_CONSTANT_BYTES:
+        raise StepError(
+            f"@{build.params.module} has {size >> 20} MiB of constants; code for {build.params.target.chip} "
+            f"can have {_MOST_CONSTANT_BYTES >> 20} MiB, because assemblers read them as text",
+            hint="move the memref.global to host code, copy it to the device once, and pass it to the "
+            "kernels: then all targets share it",
+        )
 
 
 def take_bitcode(build: DeviceBuild) -> None:

@@ -37,6 +37,11 @@ def read_images(text: str) -> list[Image]:
 
 def _image(binary: ir.Operation, item: gpu_binary.ObjectData) -> Image:
     attributes = binary.attributes
+    if size := item.properties.get(gpu_binary.LEFT_OUT):
+        name = attributes["sym_name"].value
+        raise StepError(
+            f"gpu.binary @{name} is without an object of {size} bytes", hint=f"inspect {name}.images.o"
+        )
     handler = str(attributes["offloadingHandler"]) if "offloadingHandler" in attributes else _DEFAULT_HANDLER
     strings = {name: value for name, value in item.properties.items() if isinstance(value, str)}
     dialect = item.target.removeprefix("#").partition(".")[0]

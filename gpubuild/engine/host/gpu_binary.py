@@ -21,9 +21,9 @@ from gpubuild.engine.ir.kernel_table import without_metadata
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.offload_binary import SECTION as OFFLOAD_SECTION
-from gpubuild.model.offload_binary import Image, pack
+from gpubuild.model.offload_binary import Image, parts
 from gpubuild.model.step import BundleParams
-from gpubuild.support.frozen import frozen
+from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import escaped
 from gpubuild.targets.registry import of_triple, vendor
 from gpubuild.targets.target import Target
@@ -50,6 +50,9 @@ TRIPLE = "gpubuild.triple"
 ARCH = "gpubuild.arch"  # the chip; for AMD the target id, such as gfx90a:sramecc+:xnack-
 FEATURES = "gpubuild.features"  # of a CPU, those that its chip does not imply
 SANITIZE = "gpubuild.sanitize"  # of a CPU: the checks of its kernels, joined by commas
+
+LEFT_OUT = "gpubuild.left_out"  # bytes of data that are in MODULE.images.o only
+_LARGE_BYTES = 1 << 24
 
 
 @frozen
@@ -172,7 +175,8 @@ def run(params: BundleParams, io: StepIO) -> None:
     """Write ``binary``. Raises ``StepError`` when the handler selects none of the objects."""
     with io.stage("bundle"), contexts.context():
         objects = [_object(number, params, io) for number in range(len(params.targets))]
-        module = make_binary(params.module, params.handler, objects)
+        shown = [_without_large_data(item) for item in objects] if params.host_triple else objects
+        module = make_binary(params.module, params.handler, shown)
         _check_handler(params, module)
         contexts.verify(module)
         io.write("binary", contexts.canonical_text(module))
@@ -180,6 +184,13 @@ def run(params: BundleParams, io: StepIO) -> None:
             kept = keep_selected(binaries(module)[params.module]) if params.chosen else None
             objects = objects if kept is None else [objects[kept]]
             write_images(io.out_path("images"), params.module, objects, params.host_triple)
+
+
+def _without_large_data(item: ObjectData) -> ObjectData:
+    """Leave large data out of text that no step reads: MLIR would need minutes to print it."""
+    if len(item.data) <= _LARGE_BYTES:
+        return item
+    return replace(item, data=b"", properties={**item.properties, LEFT_OUT: str(len(item.data))})
 
 
 def _object(number: int, params: BundleParams, io: StepIO) -> ObjectData:
@@ -268,18 +279,22 @@ def write_images(path: Path, module: str, objects: Sequence[ObjectData], triple:
 
     It is in section ``.llvm.offloading``, where LLVM's tools look for images.
     """
-    from gpubuild.engine.ir import llvm  # loaded by bundles only
+    from gpubuild.engine.ir import llvm, resource_objects  # loaded by bundles only
 
-    data = pack([image for item in objects for image in images(item, module)])
+    pieces = parts([image for item in objects for image in images(item, module)])
+    size = sum(map(len, pieces))
+    large = size > _LARGE_BYTES
+    data = b"\0" if large else b"".join(pieces)
     name = escaped(images_symbol(module).encode())
     text = (
         f'@"{name}" = hidden constant [{len(data)} x i8] c"{escaped(data)}", section "{OFFLOAD_SECTION}", '
-        f'align 8\n@"{name}.size" = hidden constant i64 {len(data)}\n'
+        f'align 8\n@"{name}.size" = hidden constant i64 {size}\n'
     )
     machine = llvm.target_machine(triple, "generic", "", 0)
     made = llvm.parse_assembly(text, llvm.new_context(), name="images")
     llvm.set_target(made, machine)
-    path.write_bytes(llvm.emit_object(made, machine))
+    code = llvm.emit_object(made, machine)
+    resource_objects.write_sections(path, code, {OFFLOAD_SECTION: pieces} if large else {})
 
 
 def images_symbol(module: str) -> str:

@@ -75,18 +75,22 @@ def _define(module: binding.ModuleRef, item: External, value: str, linkage: str)
 
 def write_object(path: Path, code: bytes, sections: Mapping[str, External], resources: StepResources) -> None:
     """Write the object ``code`` to ``path``, with the data of resources in ``sections``."""
-    data = {name: resources.data(item.digest) for name, item in sections.items()}
+    write_sections(path, code, {name: [resources.data(item.digest)] for name, item in sections.items()})
+
+
+def write_sections(path: Path, code: bytes, sections: Mapping[str, Sequence[bytes | memoryview]]) -> None:
+    """Write the object ``code`` to ``path``, with other data, in pieces, in ``sections``."""
     extents: dict[str, tuple[int, int]] = {}
     end = len(code)
-    for name, view in data.items():
+    for name, pieces in sections.items():
         start = -(-end // _PAGE) * _PAGE
-        extents[name] = start, len(view)
-        end = start + len(view)
+        extents[name] = start, sum(map(len, pieces))
+        end = sum(extents[name])
     with path.open("wb") as stream:
         stream.write(move_sections(code, extents))
-        for name, view in data.items():
+        for name, pieces in sections.items():
             stream.seek(extents[name][0])
-            stream.write(view)
+            stream.writelines(pieces)
 
 
 def move_sections(data: bytes, extents: Mapping[str, tuple[int, int]]) -> bytes:

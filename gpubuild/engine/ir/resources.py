@@ -6,7 +6,8 @@ their names in the source.
 
 In the ``{-# dialect_resources … #-}`` section of MLIR text the data are hexadecimal: 1 GB of text for
 500 MB. MLIR would take minutes to parse and print that in each step, so the digits are taken out of
-the text first, and code gets the data past MLIR (engine.ir.resource_objects).
+the text first, and code gets the data past MLIR (engine.ir.resource_objects). The values of large
+constants written as `dense` become resources, too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import BinaryIO, TextIO
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import operations
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.digest import Digest, digest_bytes
@@ -33,6 +35,17 @@ ROLE = "resource."
 _NAMED = re.compile(r"dense_resource<sha256_([0-9a-f]{64})")
 _KEY = re.compile(r'dense_resource<("(?:[^"\\]|\\.)*"|[^>]*)>')
 _INLINE_BYTES = 4096  # most that becomes `dense`, with which LLVM can compute
+_LARGE_BYTES = 1 << 20  # least of a `dense` constant that becomes a resource
+_SHORT_TEXT = 1 << 18  # bytes: too few for a large constant, unless it is hexadecimal or a splat
+# Attributes of operations which other code does not compute with, so that a resource serves as well.
+_CONSTANTS = {
+    "arith.constant": "value",
+    "llvm.mlir.global": "value",
+    "memref.global": "initial_value",
+    "ml_program.global": "value",
+    "tosa.const": "values",
+}
+_DENSE = "gpubuild.dense."  # begins the names of resources that were `dense`
 _ALIGNMENT = 64  # bytes: enough for any vector access
 _GLOBAL = "llvm.mlir.global"
 _VALUE = "value"
@@ -61,6 +74,8 @@ class SourceResources:
 
     def __init__(self, io: StepIO) -> None:
         data, self._digits = separate(io.read("source"))
+        data, dense = separate_dense(data)
+        self._digits |= dense
         self.text = io.decode("source", data)
         self._any = "dense_resource" in self.text
         self._io = io
@@ -70,15 +85,19 @@ class SourceResources:
     def settle(self, module: ir.Module, source: SourceText) -> None:
         """Inline small resources into attributes, and name large ones by their content, in place.
 
-        Raises ``StepError`` for resources without data or with data of another size than their type's.
+        Large `dense` constants become resources. Raises ``StepError`` for resources without data or with
+        data of another size than their type's.
         """
+        if len(self.text) > _SHORT_TEXT:
+            for op in operations(module.operation, tuple(_CONSTANTS)):
+                self._take_out(op, _CONSTANTS[op.name])
         if not self._any:
             return
         errors: list[Diagnostic] = []
 
         def settled(attribute: ir.Attribute, op: ir.Operation) -> ir.Attribute | None:
             try:
-                return self._settled(attribute)
+                return self._settled(attribute, op)
             except ValueError as error:
                 errors.append(about(op, str(error), source))
                 return None
@@ -104,14 +123,29 @@ class SourceResources:
         names = []
         for digest in sorted(set(_NAMED.findall(text)) & self._files.keys()):
             names.append(file_name(digest))
-            if not (path := io.out_path(names[-1])).exists():
-                self._files[digest].rename(path)
+            if (path := self._files[digest]).exists():  # else it is an output already
+                io.move_out(names[-1], path, Digest(digest))
         return names
 
-    def _settled(self, attribute: ir.Attribute) -> ir.Attribute | None:
+    def _take_out(self, op: ir.Operation, name: str) -> None:
+        """Turn a large `dense` attribute of ``op`` into a resource named by its content."""
+        value = _readable(op.attributes, name) if name in op.attributes else None
+        if not isinstance(value, ir.DenseElementsAttr) or value.is_splat:
+            return
+        kind = ir.ShapedType(value.type)
+        if _is_bits(kind) or _bytes(kind) < _LARGE_BYTES:
+            return
+        found = separate_dense(str(value).encode())[1]
+        for digits in found.values():
+            op.attributes[name] = _resource(self._stored(digits), kind)
+            self._any = True
+
+    def _settled(self, attribute: ir.Attribute, op: ir.Operation) -> ir.Attribute | None:
         """Return the attribute to use instead. Raises ``ValueError`` with a message for the user."""
         kind = ir.ShapedType(attribute.type)
         name = _name(attribute)
+        if name.startswith(_DENSE) and (op.name not in _CONSTANTS or _is_bits(kind)):
+            return self._digits[name].dense(kind)
         digest = _digest(attribute)
         if digest in self._files:
             return None
@@ -120,25 +154,29 @@ class SourceResources:
         digest = self._digests[name]
         size, expected = self._files[digest].stat().st_size, _bytes(kind)
         if size != expected:
-            raise ValueError(f"dense_resource<{name}> has {size} bytes, {kind} needs {expected}")
+            raise ValueError(f"{_shown(name)} has {size} bytes, {kind} needs {expected}")
         if isinstance(kind.element_type, ir.ComplexType):  # see `_replace`
             if not kind.rank:
                 raise ValueError(f"dense_resource<{name}> is one complex number: write it as `dense`")
         elif size <= _INLINE_BYTES:
             return _dense(self._files[digest].read_bytes(), kind)
-        return ir.Attribute.parse(f"dense_resource<sha256_{digest}> : {kind}")
+        return _resource(digest, kind)
 
     def _load(self, name: str, attribute: ir.Attribute) -> str:
         """Write the data of a resource to a file; return their digest. Raises ``ValueError``."""
         digits = self._digits.get(name) or _printed(attribute)
         if digits is None:
             return self._found_beside(name)
-        path = self._io.scratch / "resource"
         try:
-            with path.open("wb") as stream:
-                digest = digits.copy_to(stream)
+            return self._stored(digits)
         except ValueError as error:
-            raise ValueError(f"dense_resource<{name}>: {error}") from error
+            raise ValueError(f"{_shown(name)}: {error}") from error
+
+    def _stored(self, digits: Digits) -> str:
+        """Write data to a file; return their digest. Raises ``ValueError``."""
+        path = self._io.scratch / "resource"
+        with path.open("wb") as stream:
+            digest = digits.copy_to(stream)
         self._files[digest] = path.rename(path.with_name(file_name(digest)))
         return digest
 
@@ -318,6 +356,19 @@ def _digest(attribute: ir.Attribute) -> str:
     return match[1] if match else ""
 
 
+def _shown(name: str) -> str:
+    return 'dense<"0x…">' if name.startswith(_DENSE) else f"dense_resource<{name}>"
+
+
+def _resource(digest: str, kind: ir.Type) -> ir.Attribute:
+    return ir.Attribute.parse(f"dense_resource<sha256_{digest}> : {kind}")
+
+
+def _is_bits(kind: ir.ShapedType) -> bool:
+    """Return whether `dense` has another format for ``kind`` than resources."""
+    return isinstance(kind.element_type, ir.IntegerType) and bool(kind.element_type.width == 1)
+
+
 def _bytes(kind: ir.ShapedType) -> int:
     """Return the size of the data of a resource of type ``kind``: whole bytes for each element."""
     return int(prod(kind.shape)) * _element_bytes(kind.element_type)
@@ -335,8 +386,7 @@ def _element_bytes(kind: ir.Type) -> int:
 
 def _dense(data: bytes | memoryview, kind: ir.ShapedType) -> ir.Attribute:
     """Return the `dense` attribute with the data of a resource."""
-    element = kind.element_type
-    if isinstance(element, ir.IntegerType) and element.width == 1:  # bits there, bytes in resources
+    if _is_bits(kind):  # bits there, bytes in resources
         bits = sum(1 << number for number, value in enumerate(data) if value)
         data = bits.to_bytes(-(-len(data) // _BYTE), "little")
     if not len(data):
@@ -365,6 +415,7 @@ _ENTRY = re.compile(rb'[\s,]*([A-Za-z_][\w.$-]*|"(?:[^"\\]|\\.)*")\s*:\s*"0x')
 _END = re.compile(rb"\s*\}\s*\}\s*#-\}")
 _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
+_HEXADECIMAL = b'dense<"0x'
 _ALIGNMENT_DIGITS = 8  # before the data
 _CHUNK = 1 << 24  # digits or bytes at once
 
@@ -386,6 +437,10 @@ class Digits:
                 digest.update(data)
                 stream.write(data)
         return Digest(digest.hexdigest())
+
+    def dense(self, kind: ir.Type) -> ir.Attribute:
+        """Return the `dense` attribute that the digits were taken from."""
+        return ir.Attribute.parse(f'dense<"0x{self.text[self.start : self.end].decode()}"> : {kind}')
 
 
 def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
@@ -429,6 +484,24 @@ def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
                 copied = end
         if section is None or not _END.match(text, at):
             return text, {}
+    return b"".join([*kept, text[copied:]]), found
+
+
+def separate_dense(text: bytes) -> tuple[bytes, dict[str, Digits]]:
+    """Return the text with resources in place of large hexadecimal `dense` attributes, and their data."""
+    found: dict[str, Digits] = {}
+    kept, copied, at = [], 0, 0
+    if _DENSE.encode() in text:
+        return text, {}
+    while (at := text.find(_HEXADECIMAL, at)) >= 0:
+        start = at + len(_HEXADECIMAL)
+        end = text.find(b'">', start)
+        if end - start >= 2 * _LARGE_BYTES and not (end - start) % 2:
+            name = f"{_DENSE}{len(found)}"
+            found[name] = Digits(text=text, start=start, end=end)
+            kept.append(text[copied:at] + f'dense_resource<"{name}"'.encode())
+            copied = end + 1
+        at = start
     return b"".join([*kept, text[copied:]]), found
 
 

@@ -59,6 +59,7 @@ class StepIO:
         )
         weakref.finalize(self, os.close, self._stage_file)
         self._written: dict[str, Path] = {}
+        self._digests: dict[str, Digest] = {}  # of outputs, where they are known
         self._discovered: list[tuple[str, Digest]] = []
         self._warnings: list[str] = []
 
@@ -147,6 +148,11 @@ class StepIO:
         self._written[name] = self._out / name
         return self._written[name]
 
+    def move_out(self, name: str, path: Path, digest: Digest) -> None:
+        """Make the file at ``path``, whose content has ``digest``, the output ``name``."""
+        path.rename(self.out_path(name))
+        self._digests[name] = digest
+
     def tool_out(self, name: str) -> str:
         """Return :meth:`out_path` relative to :attr:`scratch`: ld.lld replaces each ``%`` in a path."""
         return f"../{self.out_path(name).relative_to(self._job.workdir)}"
@@ -204,7 +210,7 @@ class StepIO:
         blobs = tuple(
             Blob(
                 name=name,
-                digest=digest_file(path),
+                digest=self._digests.get(name) or digest_file(path),
                 size_bytes=path.stat().st_size,
                 executable=name in self._job.executable_outputs,
             )

@@ -33,6 +33,7 @@ _DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
 _SEGMENTS = "operandSegmentSizes"
 _GRID, _BLOCK, _DYNAMIC_SIZE, _ARGUMENTS = 1, 4, 10, 11  # groups of operands, after tokens
 _INDEX_BITS = 64
+_LARGE_GRID = 1024  # workgroups
 _DEPTH = 8  # most operations between a number and its constants
 _CONSTANTS = frozenset({"arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant"})
 _CASTS = frozenset(
@@ -127,13 +128,22 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
     return result if 0 <= result < 1 << (width - 1) else None
 
 
+def argument_values(launch: ir.Operation) -> list[ir.Value]:
+    """Return the arguments of the kernel."""
+    return _operands(launch, _ARGUMENTS, 1)
+
+
 def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
+    return [number(value) for value in _operands(launch, group, groups)]
+
+
+def _operands(launch: ir.Operation, group: int, groups: int) -> list[ir.Value]:
     sizes = list(launch.attributes[_SEGMENTS])
     first, end = sum(sizes[:group]), sum(sizes[: group + groups])
-    return [number(value) for value in list(launch.operands)[first:end]]
+    return list(launch.operands)[first:end]
 
 
-def _launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
+def launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
     """Return the launches of host code, each with the name of its kernel."""
     tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
     found = [op for top in tops for op in operations(top, ("gpu.launch_func",))]
@@ -184,7 +194,7 @@ def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]
     """Remove known sizes of grids that contradict a launch; return a warning for each kernel."""
     warnings = []
     functions = _functions(module)
-    for launch, name in _launches(module):
+    for launch, name in launches(module):
         extents = grid(launch)
         written = _written_sizes(functions[name], _KNOWN_GRIDS) if name in functions else {}
         pairs = [pair for sizes in written.values() for pair in zip(extents, sizes, strict=False)]
@@ -195,6 +205,20 @@ def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]
         has = " and ".join(f"{key} is {shape(sizes)}" for key, sizes in written.items())
         message = f"{name}: {has}, and this launch has {shape(extents)}: the kernel's attribute is ignored"
         warnings.append(replace(about(launch, message, source), severity="warning"))
+    return warnings
+
+
+def find_single(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return warnings about large grids of workgroups that have one work-item each."""
+    warnings = []
+    for launch, name in launches(module):
+        workgroups = prod(extent or 0 for extent in grid(launch))
+        if block(launch) == [1, 1, 1] and workgroups >= _LARGE_GRID:
+            message = (
+                f"{name}: {workgroups} workgroups of one work-item: a GPU runs at least 32 work-items at a "
+                "time, so that most of it does nothing (use workgroups of 64 to 256 work-items)"
+            )
+            warnings.append(replace(about(launch, message, source), severity="warning"))
     return warnings
 
 
@@ -216,7 +240,7 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
         for name, function in functions.items()
         if (sizes := list(_written_sizes(function, KNOWN_SIZES).values()))
     }
-    for launch, name in _launches(module):
+    for launch, name in launches(module):
         extents = block(launch)
         check(launch, name, extents)
         wanted = known.get(name, extents)
@@ -237,7 +261,7 @@ def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
     """Raise ``StepError`` for launches with too little dynamic workgroup memory, if sizes are constants."""
     functions = {name: op for name, op in _functions(module).items() if op.name == "gpu.func"}
     found: list[Diagnostic] = []
-    for launch, name in _launches(module):
+    for launch, name in launches(module):
         needed = _bytes_used(functions[name]) if name in functions else 0
         if not needed:
             continue

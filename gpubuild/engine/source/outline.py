@@ -17,7 +17,7 @@ from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import launch_checks, source_checks
+from gpubuild.engine.source import host_work, launch_checks, source_checks
 from gpubuild.engine.source.divergence import check_divergence, has_sites
 from gpubuild.engine.source.module_index import (
     describe_binary,
@@ -98,6 +98,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
             if params.passes or has_sites(text):
                 warnings += check_divergence(source.module, source.lines)
             warnings += launch_checks.drop_contradicted(source.module, source.lines)
+            warnings += launch_checks.find_single(source.module, source.lines)
+            warnings += host_work.find_mapped_loops(source.module, source.lines)
             warnings += source_checks.find_misspelt(source.module, source.lines)
             for warning in warnings:
                 io.warn(warning.render())
@@ -149,6 +151,7 @@ def _split(source: _Source, io: StepIO, *, named: bool) -> None:
         for name in sorted(module.operation.attributes)
         if name.startswith(_INHERITED_PREFIX)
     }
+    host_memory = host_work.find_host_memory(module, source.lines)
     entries = []
     placed: list[str] = []
     for number, kernels in enumerate(contexts.gpu_modules(module)):
@@ -190,6 +193,8 @@ def _split(source: _Source, io: StepIO, *, named: bool) -> None:
     io.write("host.mlir", host)
     if used := source.resources.write(host, io):
         index["resources"] = used
+    if host_memory:
+        index["host_memory"] = [warning.render() for warning in host_memory]
     io.write(locations.FILE, "".join([*locations.table(module, host, source.lines), *placed]))
     io.write("host_located.mlir", contexts.located_text(module))
     io.write("index.json", json.dumps(index, indent=1, sort_keys=True) + "\n")

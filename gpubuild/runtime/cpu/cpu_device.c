@@ -169,10 +169,6 @@ static void run_copy(struct gb_cpu_work *work) {
     leave_slot(self->bytes);
 }
 
-static void run_free(struct gb_cpu_work *work) {
-    free(((struct memory_work *)work)->to);
-}
-
 /* Elements may lie at any address: a subview of packed data need not be aligned. Constant sizes are fast. */
 static void fill(char *to, const void *element, size_t element_bytes, size_t count) {
     for (size_t i = 0; element_bytes == 4 && i < count; i++) {
@@ -243,12 +239,50 @@ static void add_span(void *address, size_t bytes) {
     }
 }
 
+/* Other memory that kernels may access, for `sanitize: [host-memory]`: host memory that is registered, and allocations that
+ * are freed once submitted kernels have run. A list: it may overlap, and is short. */
+struct registered {
+    struct span span;
+    struct registered *next;
+};
+
+static struct registered *registered;
+
+/* The lock is held. */
+static void add_registered(void *address, size_t bytes) {
+    struct registered *made = gb_allocate(sizeof *made);
+    *made = (struct registered){.span = {.first = (uintptr_t)address, .bytes = bytes}, .next = registered};
+    registered = made;
+}
+
+static void remove_registered(const void *address) {
+    pthread_mutex_lock(&spans_lock);
+    for (struct registered **link = &registered; *link != NULL; link = &(*link)->next) {
+        if ((*link)->span.first == (uintptr_t)address) {
+            struct registered *gone = *link;
+            *link = gone->next;
+            free(gone);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&spans_lock);
+}
+
+static atomic_bool keeps_freed;
+
+void gb_cpu_keep_freed_memory(void) {
+    keeps_freed = true;
+}
+
 /* Fatal if no allocation that is not freed yet begins at the address. */
 static void remove_span(void *address, const struct gb_where *where) {
     pthread_mutex_lock(&spans_lock);
     struct span *found = containing(address);
     const struct span at = found != NULL ? *found : (struct span){0};
     if (at.first == (uintptr_t)address && found != NULL) {
+        if (keeps_freed) {
+            add_registered(address, at.bytes);
+        }
         tdelete(found, &spans, compare_spans);
         free(found);
     }
@@ -287,6 +321,14 @@ static void *cpu_memory_allocate(struct gb_device *device, size_t bytes, void *s
     }
     add_span(address, bytes);
     return address;
+}
+
+static void run_free(struct gb_cpu_work *work) {
+    void *address = ((struct memory_work *)work)->to;
+    if (keeps_freed) {
+        remove_registered(address);
+    }
+    free(address);
 }
 
 /* Drivers wait for all work that may use the memory, on any stream. Here no thread waits: the memory is freed after all
@@ -331,8 +373,31 @@ static void cpu_memory_fill(struct gb_device *device, void *to, const void *elem
     gb_cpu_stream_submit(stream, &self->work);
 }
 
-GB_DRIVER_CALL(cpu_host_register, , ((void)address, (void)bytes), void *address, size_t bytes)
-GB_DRIVER_CALL(cpu_host_unregister, , (void)address, void *address)
+static void cpu_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
+    (void)device, (void)where;
+    pthread_mutex_lock(&spans_lock);
+    add_registered(address, bytes);
+    pthread_mutex_unlock(&spans_lock);
+}
+
+static void cpu_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
+    (void)device, (void)where;
+    remove_registered(address);
+}
+
+bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes) {
+    pthread_mutex_lock(&spans_lock);
+    const struct span *found = containing((const void *)(uintptr_t)address);
+    for (const struct registered *one = registered; found == NULL && one != NULL; one = one->next) {
+        found = address - one->span.first < one->span.bytes ? &one->span : NULL;
+    }
+    if (found != NULL) {
+        *first = found->first;
+        *bytes = found->bytes;
+    }
+    pthread_mutex_unlock(&spans_lock);
+    return found != NULL;
+}
 
 static const struct gb_device_calls calls = {
     GB_COMMON_CALLS(cpu),

@@ -33,6 +33,14 @@ const char *gb_cpu_site_name(const gb_cpu_kernel *kernel, uint32_t site);
 /* Module and kernel for messages. It takes a lock. */
 struct gb_where gb_cpu_where(const gb_cpu_kernel *kernel);
 
+/* ---- cpu_device.c ---- */
+
+/* Whether a GPU could access the memory: of gpu.alloc, or registered. Sets the range that is known to be. */
+bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes);
+
+/* From now on, memory counts as allocated until the kernels that were submitted before it was freed have run. */
+void gb_cpu_keep_freed_memory(void);
+
 /* ---- cpu_launch.c ---- */
 
 /* Fatal when a size is out of range or the number of parameters is wrong. `param_count` 0 means "not known"
@@ -185,6 +193,9 @@ void gb_cpu_team_begin(struct gb_cpu_team *team, const gb_cpu_launch_info *launc
 
 /* Run the workgroups with these linear ids, as many as gb_cpu_team_begin was called for, to their end. */
 void gb_cpu_team_run(struct gb_cpu_team *team, const uint64_t *block_ids);
+
+/* The work-item that the team's thread executes. Async-signal-safe. */
+const gb_cpu_item *gb_cpu_team_running(const struct gb_cpu_team *team);
 
 /* The address behind the stack of a work-item that runs in a team. */
 const char *gb_cpu_team_stack_end(const gb_cpu_item *item);

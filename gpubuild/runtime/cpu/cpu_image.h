@@ -62,7 +62,8 @@ enum gb_cpu_tier { GB_CPU_TIER_LOOP = 0, GB_CPU_TIER_FIBERS = 1, GB_CPU_TIER_FIS
 #define GB_CPU_KERNEL_CHECK_RACE 4u
 #define GB_CPU_KERNEL_CHECK_BARRIER 8u
 #define GB_CPU_KERNEL_CHECK_UNINITIALIZED 16u
-#define GB_CPU_KERNEL_CHECKS 30u
+#define GB_CPU_KERNEL_CHECK_HOST_MEMORY 32u
+#define GB_CPU_KERNEL_CHECKS 62u
 /* Above the flags: how much stack the kernel's code needs, in units of 64 KiB; 0: no more than any thread has. */
 #define GB_CPU_KERNEL_STACK_SHIFT 8u
 #define GB_CPU_STACK_BYTES(flags) ((size_t)((flags) >> GB_CPU_KERNEL_STACK_SHIFT) << 16)

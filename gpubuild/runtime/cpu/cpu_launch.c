@@ -2,17 +2,24 @@
  *
  * A launch is a job of the pool (cpu/cpu_pool.c). Each thread keeps its own memory for workgroups, which does not grow with
  * the grid. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "cpu/cpu_device.h"
 #include "sanitizer/sanitizer.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum {
     ALIGNMENT = 64,
+    SIGNAL_STACK_BYTES = 64 << 10,
     MAX_CLUSTER_BLOCKS = 16 /* as on GPUs */
 };
 
@@ -40,9 +47,12 @@ struct worker {
     struct gb_fiber thread, kernel;
     const struct launch *launch; /* of which `kernel` runs the workgroups [first, last) */
     uint64_t first, last;
+
+    char *signal_stack; /* NULL: the thread had one already */
 };
 
 static pthread_key_t worker_key;
+static _Thread_local const struct launch *running;
 
 /* ---- one thread's work ---- */
 
@@ -52,14 +62,28 @@ static void free_worker(void *value) {
         gb_cpu_team_destroy(worker->team);
     }
     gb_fiber_stacks_free(&worker->stacks);
+    if (worker->signal_stack != NULL) {
+        sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+        free(worker->signal_stack);
+    }
     free(worker->memory);
     free(worker);
+}
+
+/* For a kernel that has used up its own stack. */
+static void set_signal_stack(struct worker *worker) {
+    stack_t present;
+    if (sigaltstack(NULL, &present) == 0 && (present.ss_flags & SS_DISABLE) != 0) {
+        worker->signal_stack = gb_allocate(SIGNAL_STACK_BYTES);
+        sigaltstack(&(stack_t){.ss_sp = worker->signal_stack, .ss_size = SIGNAL_STACK_BYTES}, NULL);
+    }
 }
 
 static struct worker *this_worker(void) {
     struct worker *worker = pthread_getspecific(worker_key);
     if (worker == NULL) {
         worker = gb_allocate(sizeof *worker);
+        set_signal_stack(worker);
         pthread_setspecific(worker_key, worker);
     }
     return worker;
@@ -155,14 +179,116 @@ static void run_workgroups(struct launch *launch, uint64_t first, uint64_t last)
 static void run_tasks(struct gb_cpu_job *job, uint64_t first, uint64_t last) {
     struct launch *launch = (struct launch *)job;
     const struct gb_where *before = gb_enter(launch->where);
+    const struct launch *outer = running;
+    running = launch;
     run_workgroups(launch, first, last);
+    running = outer;
     gb_enter(before);
+}
+
+/* ---- kernels that crash ---- */
+
+static const struct {
+    int number;
+    const char *name;
+} crashes[] = {{SIGSEGV, "SIGSEGV"}, {SIGBUS, "SIGBUS"}, {SIGFPE, "SIGFPE"}, {SIGILL, "SIGILL"}};
+enum { CRASHES = sizeof crashes / sizeof crashes[0], MESSAGE_BYTES = 2048 };
+
+/* Append a line; memory may be damaged, so that nothing is allocated. */
+static GB_PRINTF(2, 3) void append(char *message, const char *format, ...) {
+    size_t length = strlen(message);
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(message + length, MESSAGE_BYTES - length, format, arguments);
+    va_end(arguments);
+}
+
+static void append_fact(char *message, const char *name, const char *value) {
+    if (value != NULL && value[0] != '\0') {
+        append(message, "  %s: %.200s\n", name, value);
+    }
+}
+
+static void report_crash(const struct launch *launch, const char *signal_name, const siginfo_t *information) {
+    char message[MESSAGE_BYTES] = "";
+    append(message, "gpubuild: the kernel crashed: %s", signal_name);
+    bool access = information->si_signo == SIGSEGV || information->si_signo == SIGBUS;
+    if (access && information->si_code > 0 && information->si_code != SI_KERNEL) { /* else the address is unknown */
+        append(message, " at address %p", information->si_addr);
+    }
+    const struct worker *worker = pthread_getspecific(worker_key);
+    if (launch->fibers && worker != NULL && worker->team != NULL) {
+        const gb_cpu_item *item = gb_cpu_team_running(worker->team);
+        append(message, ", in workgroup (%u, %u, %u), work-item (%u, %u, %u)", item->block_id[0], item->block_id[1],
+               item->block_id[2], item->thread_id[0], item->thread_id[1], item->thread_id[2]);
+    }
+    append(message, "\n");
+    append_fact(message, "program", program_invocation_short_name);
+    append_fact(message, "module", launch->where->module);
+    append_fact(message, "kernel", launch->info.kernel->name);
+    append_fact(message, "target", launch->where->target);
+    bool bounds = (launch->info.kernel->flags & GB_CPU_KERNEL_CHECK_BOUNDS) != 0;
+    if (access && !bounds) {
+        append(message, "  hint: to find the access, add a target {kind: cpu, sanitize: [bounds]} and run the "
+                        "program with GPUBUILD_CHECK=1\n");
+    }
+    for (char *at = message; *at != '\0'; at++) {
+        *at = (unsigned char)*at < ' ' && *at != '\n' ? '?' : *at;
+    }
+    gb_write_bytes(message, strlen(message));
+}
+
+static void on_crash(int number, siginfo_t *information, void *context) {
+    (void)context;
+    static atomic_flag reported = ATOMIC_FLAG_INIT;
+    struct rlimit core = {.rlim_cur = 0};
+    if (running != NULL) {
+        while (atomic_flag_test_and_set(&reported)) {
+            pause(); /* another thread reports, and ends the process */
+        }
+        for (size_t i = 0; i < CRASHES; i++) {
+            if (crashes[i].number == number) {
+                report_crash(running, crashes[i].name, information);
+            }
+        }
+        (void)getrlimit(RLIMIT_CORE, &core);
+        if (core.rlim_cur == 0) {
+            _exit(128 + number); /* as shells report it; a signal would make them print a second message */
+        }
+    }
+    signal(number, SIG_DFL); /* the instruction is repeated, and ends the process */
+    if (information->si_code <= 0) {
+        raise(number); /* sent by a process */
+    }
+}
+
+/* The program's own handlers stay. */
+static void watch_for_crashes(void) {
+    struct sigaction handler = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK}, before;
+    for (size_t i = 0; i < CRASHES; i++) {
+        if (sigaction(crashes[i].number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0 &&
+            before.sa_handler == SIG_DFL) {
+            sigaction(crashes[i].number, &handler, NULL);
+        }
+    }
+}
+
+/* A library may be unloaded. */
+__attribute__((destructor)) static void stop_watching(void) {
+    struct sigaction present;
+    for (size_t i = 0; i < CRASHES; i++) {
+        if (sigaction(crashes[i].number, NULL, &present) == 0 && (present.sa_flags & SA_SIGINFO) != 0 &&
+            present.sa_sigaction == on_crash) {
+            signal(crashes[i].number, SIG_DFL);
+        }
+    }
 }
 
 static void initialize(void) {
     if (pthread_key_create(&worker_key, free_worker) != 0) {
         gb_fatal(NULL, "no thread-specific data left for the CPU device");
     }
+    watch_for_crashes();
 }
 
 static unsigned max_threads(bool serial, bool fibers, uint32_t task_blocks) {

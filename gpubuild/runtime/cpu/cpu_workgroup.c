@@ -67,6 +67,10 @@ static void reserve(struct gb_cpu_team *team, uint32_t count, size_t bytes) {
     team->capacity = count;
 }
 
+const gb_cpu_item *gb_cpu_team_running(const struct gb_cpu_team *team) {
+    return &team->items[team->running].item;
+}
+
 /* ---- scheduling ---- */
 
 static void make_ready(struct gb_cpu_team *team, struct work_item *member) {

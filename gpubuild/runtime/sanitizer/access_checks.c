@@ -1,8 +1,10 @@
 /* access_checks.c: the checks that kernels with `sanitize:` call, and the calls of the launcher around them. */
+#define _GNU_SOURCE /* dladdr */
 #include "sanitizer/sanitizer.h"
 
 #include "cpu/cpu_device.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +37,7 @@ struct thread {
     size_t stride;
     const char *stack_top; /* above the frames of kernels */
     bool single; /* one workgroup at a time */
+    uint64_t device_first, device_bytes; /* memory that GPUs could access, found last in this launch */
     struct workgroup groups[GB_CHECK_MOST_BLOCKS];
 };
 
@@ -44,6 +47,9 @@ void gb_check_image(const gb_cpu_image *image) {
     for (uint64_t i = 0; i < image->kernel_count; i++) {
         if ((image->kernels[i].flags & GB_CPU_KERNEL_CHECKS) != 0) {
             gb_check_enable();
+            if ((image->kernels[i].flags & GB_CPU_KERNEL_CHECK_HOST_MEMORY) != 0) {
+                gb_cpu_keep_freed_memory();
+            }
             return;
         }
     }
@@ -72,6 +78,7 @@ void gb_check_workgroups(const gb_cpu_launch_info *launch, char *shared, size_t 
     mine->single = blocks == 1;
     mine->stride = stride;
     mine->stack_top = __builtin_frame_address(0);
+    mine->device_bytes = 0; /* it may have been freed */
     for (uint32_t i = 0; i < blocks; i++) {
         mine->groups[i].begun = false;
     }
@@ -306,6 +313,26 @@ static void check_initialized(const gb_cpu_item *item, struct workgroup *group, 
     }
 }
 
+/* Whether a GPU could access the memory, which is not the workgroup's or a work-item's. */
+static bool is_device_memory(struct thread *thread, const gb_cpu_item *item, uint64_t address) {
+    if (address - thread->device_first < thread->device_bytes ||
+        gb_cpu_is_device_memory(address, &thread->device_first, &thread->device_bytes)) {
+        return true;
+    }
+    Dl_info memory, image; /* variables of the gpu.module are in its image */
+    return dladdr((void *)(uintptr_t)address, &memory) != 0 && dladdr(item->kernel, &image) != 0 &&
+           memory.dli_fbase == image.dli_fbase;
+}
+
+__attribute__((noinline)) static void report_host_memory(const gb_cpu_item *item, uint32_t site, uint32_t mode,
+                                                         uint64_t address, uint64_t bytes) {
+    struct gb_check_finding finding = start_finding(GB_CHECK_HOST_MEMORY, item, site);
+    finding.by.mode = mode;
+    finding.address = address;
+    finding.bytes = bytes;
+    gb_check_note(&finding);
+}
+
 /* All accesses but the common one. */
 __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t site, uint32_t mode_and_flags,
                                                    uint64_t address, uint64_t bytes) {
@@ -318,8 +345,15 @@ __attribute__((noinline)) static void check_access(gb_cpu_item *item, uint32_t s
     bool uninitialized = shared && (flags & GB_CPU_KERNEL_CHECK_UNINITIALIZED) != 0 &&
                          (mode_and_flags & GB_CHECK_INITIALIZED) == 0;
     struct thread *thread = mine;
-    if (bytes == 0 || !(race || uninitialized) || (!shared && is_private(thread, item, address))) {
+    bool host = !shared && (flags & GB_CPU_KERNEL_CHECK_HOST_MEMORY) != 0 && mode != GB_CHECK_UNKNOWN;
+    if (bytes == 0 || !(race || uninitialized || host) || (!shared && is_private(thread, item, address))) {
         return; /* other memory may have been written before the launch */
+    }
+    if (host && !is_device_memory(thread, item, address)) {
+        report_host_memory(item, site, mode, address, bytes);
+    }
+    if (!(race || uninitialized)) {
+        return;
     }
     struct workgroup *group = group_of(thread, item);
     if (mode == GB_CHECK_UNKNOWN) {

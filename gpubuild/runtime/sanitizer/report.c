@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized"};
+static const char *const kind_names[GB_CHECK_KINDS] = {"bounds", "race", "barrier", "uninitialized", "host-memory"};
 
 /* Findings of running launches. */
 struct pending {
@@ -248,6 +248,8 @@ static const char *what_happened(const struct gb_check_finding *finding) {
         return "data race";
     case GB_CHECK_BARRIER:
         return "divergent barrier";
+    case GB_CHECK_HOST_MEMORY:
+        return "access to host memory";
     default:
         return "read of uninitialised workgroup memory";
     }
@@ -301,6 +303,12 @@ static void write_uninitialized(FILE *out, const struct gb_check_finding *f) {
     fputs("not all of them written before in this workgroup\n  by ", out);
     write_work_item(out, &f->by);
     fputs("\n", out);
+}
+
+static void write_host_memory(FILE *out, const struct gb_check_finding *f) {
+    fprintf(out, "  %" PRIu64 " bytes at 0x%" PRIx64 ", %s by ", f->bytes, f->address, verb(f->by.mode));
+    write_work_item(out, &f->by);
+    fputs("\n  a GPU cannot access them: they are not of gpu.alloc, and no gpu.host_register names them\n", out);
 }
 
 static void write_barrier(FILE *out, const struct gb_check_finding *f) {
@@ -358,7 +366,7 @@ static void finish_text(struct text *text) {
 
 static void write_report(const struct gb_check_finding *finding, uint64_t count) {
     static void (*const write_details[GB_CHECK_KINDS])(FILE *, const struct gb_check_finding *) = {
-        write_bounds, write_race, write_barrier, write_uninitialized};
+        write_bounds, write_race, write_barrier, write_uninitialized, write_host_memory};
     struct text text;
     start_text(&text);
     const char *module = gb_cpu_where(finding->kernel).module;

@@ -45,7 +45,8 @@ void gb_check_divergence(const gb_cpu_item *waiting, uint32_t site, uint32_t arr
 
 /* ---- findings (sanitizer/report.c) ---- */
 
-enum gb_check_kind { GB_CHECK_BOUNDS, GB_CHECK_RACE, GB_CHECK_BARRIER, GB_CHECK_UNINITIALIZED, GB_CHECK_KINDS };
+enum gb_check_kind { GB_CHECK_BOUNDS, GB_CHECK_RACE, GB_CHECK_BARRIER, GB_CHECK_UNINITIALIZED, GB_CHECK_HOST_MEMORY,
+                     GB_CHECK_KINDS };
 
 /* A work-item, and the operation that it executes. */
 struct gb_check_party {
@@ -66,7 +67,7 @@ struct gb_check_finding {
     bool view;
     uint32_t dimension;
     uint64_t first, count, step, size; /* bounds */
-    uint64_t address, bytes;           /* race, uninitialized */
+    uint64_t address, bytes;           /* race, uninitialized, host memory */
     bool workgroup_memory;             /* then `address` is an offset in it */
     uint32_t arrived, expected;        /* barrier */
 };

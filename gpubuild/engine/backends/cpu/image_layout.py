@@ -86,6 +86,7 @@ KERNEL_CHECK_BOUNDS = 2
 KERNEL_CHECK_RACE = 4
 KERNEL_CHECK_BARRIER = 8
 KERNEL_CHECK_UNINITIALIZED = 16
+KERNEL_CHECK_HOST_MEMORY = 32
 KERNEL_STACK_SHIFT = 8  # position of the stack's size above the flags, in units of
 STACK_UNIT = 1 << 16  # bytes
 
@@ -119,5 +120,6 @@ def check_flags(sanitize: Iterable[Sanitize]) -> int:
         Sanitize.RACE: KERNEL_CHECK_RACE,
         Sanitize.BARRIER: KERNEL_CHECK_BARRIER,
         Sanitize.UNINITIALIZED: KERNEL_CHECK_UNINITIALIZED,
+        Sanitize.HOST_MEMORY: KERNEL_CHECK_HOST_MEMORY,
     }
     return sum(flags[kind] for kind in set(sanitize))

@@ -62,7 +62,7 @@ class CpuLowering(Legalization):
     @property
     def checks_accesses(self) -> bool:
         """Whether the runtime records each access."""
-        return bool(self.sanitize & {Sanitize.RACE, Sanitize.UNINITIALIZED})
+        return bool(self.sanitize & {Sanitize.RACE, Sanitize.UNINITIALIZED, Sanitize.HOST_MEMORY})
 
     def written_op(self, op: ir.Operation) -> str:
         """Return the name of the source's operation that ``op`` was made from; its own name when unknown."""

@@ -399,3 +399,47 @@ def test_the_last_of_two_sections_counts() -> None:
 )
 def test_what_is_no_section_of_data_stays(text: bytes) -> None:
     assert separate(text) == (text, {})
+
+
+MEBIBYTE = 1 << 20
+MANY = bytes(range(256)) * (MEBIBYTE // 256)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "data"),
+    [
+        ("262144xf32", f'dense<"0x{MANY.hex()}">', MANY),
+        ("131072xi64", f'dense<"0x{MANY.hex()}">', MANY),
+        ("1048576xi4", f'dense<"0x{MANY.hex()}">', MANY),
+        ("131072xcomplex<f32>", f'dense<"0x{MANY.hex()}">', MANY),
+        ("1048576xi8", f"dense<{[byte - 256 * (byte > 127) for byte in MANY]}>", MANY),
+        ("1048576xi8", "dense<1>", None),
+        ("1048575xi8", f'dense<"0x{MANY[1:].hex()}">', None),
+        ("8388608xi1", f'dense<"0x{MANY.hex()}">', None),
+    ],
+)
+def test_large_dense_constants_become_resources(kind: str, value: str, data: bytes | None) -> None:
+    text = f'memref.global "private" constant @w : memref<{kind}> = VALUE\nfunc.func @f() {{ return }}\n'
+    outputs = outlined(text.replace("VALUE", value))
+    host = outputs["host.mlir"].decode()
+    assert (named(data) in host) if data is not None else "dense_resource" not in host
+    assert outputs.get(file_name(digest_bytes(data or b""))) == data
+    if data is None and '"' in value:
+        assert value[9:-2].upper() in host
+
+
+def test_large_dense_attributes_of_other_operations_stay() -> None:
+    value = f'dense<"0x{MANY.hex().upper()}">'
+    outputs = outlined(f"func.func private @f() attributes {{table = {value} : tensor<1048576xi8>}}")
+    assert value in outputs["host.mlir"].decode()
+    assert not [name for name in outputs if name.startswith("resource.")]
+
+
+def test_large_dense_constants_of_another_size_are_errors() -> None:
+    text = f'memref.global constant @w : memref<5000xf32> = dense<"0x{MANY.hex()}">\n'
+    with pytest.raises(StepError) as error:
+        outlined(text)
+    (diagnostic,) = error.value.diagnostics
+    assert diagnostic.message == 'dense<"0x…"> has 1048576 bytes, tensor<5000xf32> needs 20000'
+    assert diagnostic.location is not None
+    assert diagnostic.location.line == 1

@@ -222,10 +222,10 @@ def _record(
     op: ir.Operation, access: Access, lowering: CpuLowering, site: int, wanted: frozenset[Sanitize]
 ) -> None:
     """Report the access to the runtime in front of it, unless other work-items cannot see the memory."""
-    if not wanted & {Sanitize.RACE, Sanitize.UNINITIALIZED} or access.private:
+    # Memory outside of the workgroup may have been written before, and workgroup memory is the device's.
+    other = Sanitize.UNINITIALIZED if access.in_workgroup_memory else Sanitize.HOST_MEMORY
+    if not wanted & {Sanitize.RACE, other} or access.private:
         return
-    if Sanitize.RACE not in wanted and not access.in_workgroup_memory:
-        return  # other memory may have been written before
     if access.masked:
         if access.mode != image_layout.CHECK_READ:
             _record_unknown(op, access.memory, lowering)

@@ -1,0 +1,134 @@
+"""Time and memory of builds with large weights, beside the time to copy the data.
+
+python bench/weights.py [--megabytes 500] [FORM...]
+
+Each form is one place of the weights in a source: a global variable of the host or of a gpu.module,
+with its data as `dense_resource` or as `dense`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from timing import ROOT
+
+FORMS = ("host-resource", "host-dense", "kernel-resource", "kernel-dense")
+MEGABYTE = 1_000_000
+CHUNK = 1_000  # elements
+GLOBAL = '  memref.global "private" constant @weights : memref<{count}xf32> = {value}\n'
+KERNEL = """\
+module attributes {{gpu.container_module}} {{
+{host}  gpu.module @k {{
+{kernel}    gpu.func @add(%out: memref<?xf32>, %from: memref<{count}xf32>) kernel {{
+      %i = gpu.global_id x
+      {get}
+      %w = memref.load %all[%i] : memref<{count}xf32>
+      %c = arith.constant {added} : f32
+      %sum = arith.addf %w, %c : f32
+      memref.store %sum, %out[%i] : memref<?xf32>
+      gpu.return
+    }}
+  }}
+  func.func @main() -> i32 {{
+    %one = arith.constant 1 : index
+    %n = arith.constant 64 : index
+    %out = memref.alloc(%n) : memref<?xf32>
+    {give}
+    gpu.launch_func @k::@add blocks in (%one, %one, %one) threads in (%n, %one, %one)
+      args(%out : memref<?xf32>, %from : memref<{count}xf32>)
+    %i = arith.constant 7 : index
+    %v = memref.load %out[%i] : memref<?xf32>
+    vector.print %v : f32
+    %z = arith.constant 0 : i32
+    return %z : i32
+  }}
+}}
+"""
+PROJECT = "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
+
+
+def write_source(path: Path, form: str, count: int, added: float) -> None:
+    """Write the program, whose weights are 0, 1, 2, … 999 again and again."""
+    import numpy as np
+
+    place, kind = form.split("-")
+    resource = kind == "resource"
+    variable = GLOBAL.format(count=count, value="dense_resource<w>" if resource else 'dense<"0x@">')
+    get = f"memref.get_global @weights : memref<{count}xf32>"
+    text = KERNEL.format(
+        host=variable * (place == "host"),
+        kernel=variable * (place == "kernel"),
+        get=f"%all = {get}"
+        if place == "kernel"
+        else f"%all = memref.cast %from : memref<{count}xf32> to memref<{count}xf32>",
+        give=f"%from = {get}" if place == "host" else f"%from = ub.poison : memref<{count}xf32>",
+        count=count,
+        added=added,
+    )
+    before, _, after = text.partition('@"' if not resource else "\0")
+    digits = np.arange(CHUNK, dtype=np.float32).tobytes().hex()
+    with path.open("w") as stream:
+        stream.write(before)
+        if resource:
+            stream.write('{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x04000000')
+        for _ in range(count // CHUNK):
+            stream.write(digits)
+        stream.write('"\n    }\n  }\n#-}\n' if resource else '"' + after)
+
+
+def measured(command: list[str | Path], folder: Path) -> tuple[float, float, float]:
+    """Return seconds, seconds of CPU, and the memory of the largest process in megabytes."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{command} failed")
+    return (
+        time.perf_counter() - start,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss * 1024 / MEGABYTE,
+    )
+
+
+def rows(form: str, megabytes: int, folder: Path) -> list[str]:
+    """Build the program of one form three times and copy its data."""
+    count = megabytes * MEGABYTE // 4 // CHUNK * CHUNK
+    (folder / "targets.yaml").write_text(PROJECT)
+    build = [sys.executable, "-m", "gpubuild", "build", "-q", "--no-cache"]
+    lines = []
+    for label, added in (("clean build", 0.5), ("edit of the kernel", 1.5), ("null build", None)):
+        if added is not None:
+            write_source(folder / "k.mlir", form, count, added)
+        seconds, cpu, memory = measured([*build], folder)
+        lines.append(f"| {form} | {label} | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |")
+    shown = subprocess.run([folder / "build/app/app"], capture_output=True, text=True, check=True).stdout
+    if float(shown) != 8.5:
+        sys.exit(f"{form}: the program printed {shown}")
+    data = folder / "data"
+    with data.open("wb") as stream:
+        stream.truncate(count * 4)
+    seconds, cpu, memory = measured(["cp", "--sparse=never", data, folder / "copy"], folder)
+    return [*lines, f"| {form} | `cp` of the data | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |"]
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("forms", nargs="*", default=FORMS, metavar="FORM", help=", ".join(FORMS))
+    parser.add_argument("--megabytes", type=int, default=500)
+    options = parser.parse_args()
+    print("| weights | action | s | CPU s | largest process, MB |\n|---|---|---:|---:|---:|")
+    for form in options.forms:
+        with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
+            print("\n".join(rows(form, options.megabytes, Path(scratch))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Warnings about work that stays on the host, and about host memory that kernels access.
+
+Both are correct programs: loops run on one thread of the host, and CPUs read the host's memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlir import ir
+
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations
+from gpubuild.engine.source.launch_checks import argument_values, launches
+from gpubuild.errors import Diagnostic
+
+_MAPPED = {
+    "scf.parallel": ("#gpu.loop_dim_map<processor = ", ("block", "thread")),
+    "scf.forall": ("#gpu.", ("block", "thread", "warp", "lane")),
+}
+_PASSES = {
+    "scf.parallel": "convert-parallel-loops-to-gpu",
+    "scf.forall": "a transform schedule with gpu.map_forall_to_blocks",
+}
+_MADE_BY_HOST = ("memref.alloc", "memref.alloca", "memref.get_global")
+# What may make host memory visible to devices: the operation, and functions, about which nothing is known.
+_MAY_REGISTER = frozenset({"gpu.host_register", "func.call", "func.call_indirect", "llvm.call"})
+
+
+def find_mapped_loops(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return warnings about loops in host code that are mapped to workgroups or work-items."""
+    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
+    loops = [op for top in tops for op in matching(top, _is_mapped)]
+    return [
+        _warning(
+            op,
+            f"this '{op.name}' is mapped to the GPU, and runs on the host: no pass has turned it into a "
+            f"launch (add {_PASSES[op.name]} to `passes: {{source: …}}`)",
+            source,
+        )
+        for op in loops
+    ]
+
+
+def _is_mapped(op: ir.Operation) -> bool:
+    if op.name not in _MAPPED or "mapping" not in op.attributes:
+        return False
+    prefix, words = _MAPPED[op.name]
+    text = str(op.attributes["mapping"])
+    return any(prefix + word in text for word in words)
+
+
+def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return warnings about launches whose kernels get host memory that no device knows of."""
+    registered = {
+        _global_name(op)
+        for op in operations(module.operation, ("memref.get_global",))
+        if _may_be_registered(op.results[0])
+    }
+    found = []
+    for launch, kernel in launches(module):
+        for value in argument_values(launch):
+            root = _root(value)
+            maker = defining_op(root)
+            if maker is None or maker.name not in _MADE_BY_HOST or _may_be_registered(root):
+                continue
+            if maker.name == "memref.get_global" and _global_name(maker) in registered:
+                continue
+            what = f"@{_global_name(maker)}" if maker.name == "memref.get_global" else f"a '{maker.name}'"
+            message = (
+                f"{kernel} gets host memory ({what} of type {root.type}), which GPUs cannot access: use "
+                "gpu.alloc and gpu.memcpy, gpu.alloc host_shared, or gpu.host_register"
+            )
+            found.append(_warning(launch, message, source))
+    return found
+
+
+def _root(value: ir.Value) -> ir.Value:
+    """Return the memory that ``value`` is a view of."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS and len(op.operands):
+        value = op.operands[0]
+    return value
+
+
+def _may_be_registered(value: ir.Value) -> bool:
+    for use in value.uses:
+        op = use.owner.operation
+        if op.name in _MAY_REGISTER or (op.name in VIEWS and any(map(_may_be_registered, op.results))):
+            return True
+    return False
+
+
+def _global_name(op: ir.Operation) -> str:
+    return str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+
+
+def _warning(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
+    return replace(about(op, message, source), severity="warning")

@@ -1,0 +1,284 @@
+"""Warnings about programs that work, and do not do what their author wants on a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+
+from gpubuild.targets import cpu
+from gpubuild.targets.registry import vendor
+
+MODULE = """module attributes {gpu.container_module} {
+  memref.global "private" @g : memref<64xf32> = dense<1.0>
+  gpu.module @k {
+    gpu.func @f(%a: memref<64xf32>) kernel { gpu.return }
+  }
+  func.func private @unknown(memref<64xf32>)
+  func.func @host(%argument: memref<64xf32>) {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %n = arith.constant 1024 : index
+    BODY
+    return
+  }
+}
+"""
+LAUNCH = (
+    "gpu.launch_func @k::@f blocks in (%n, %one, %one) threads in (%n, %one, %one) args({} : memref<64xf32>)"
+)
+SINGLE = LAUNCH.replace("threads in (%n", "threads in (%one").format("%argument")
+FEW = SINGLE.replace("blocks in (%n", "blocks in (%one")
+MAPPING = "{mapping = [#gpu.loop_dim_map<processor = PROCESSOR, map = (d0) -> (d0), bound = (d0) -> (d0)>]}"
+PARALLEL = f"scf.parallel (%i) = (%zero) to (%n) step (%one) {{ scf.reduce }} {MAPPING}"
+CAST = "%any = memref.cast %a : memref<64xf32> to memref<*xf32>"
+ALLOC = "%a = memref.alloc() : memref<64xf32>"
+FORALL = "scf.forall (%i) in (4) { }"
+HOST_MEMORY = {
+    "alloc": (f"{ALLOC}\n{LAUNCH.format('%a')}", "a 'memref.alloc' of type memref<64xf32>"),
+    "alloca": (
+        f"%a = memref.alloca() : memref<64xf32>\n{LAUNCH.format('%a')}",
+        "a 'memref.alloca' of type memref<64xf32>",
+    ),
+    "view": (
+        "%a = memref.alloc() : memref<128xf32>\n"
+        f"%v = memref.subview %a[0] [64] [1] : memref<128xf32> to memref<64xf32>\n{LAUNCH.format('%v')}",
+        "a 'memref.alloc' of type memref<128xf32>",
+    ),
+    "global": (
+        f"%a = memref.get_global @g : memref<64xf32>\n{LAUNCH.format('%a')}",
+        "@g of type memref<64xf32>",
+    ),
+    "registered": (f"{ALLOC}\n{CAST}\ngpu.host_register %any : memref<*xf32>\n{LAUNCH.format('%a')}", ""),
+    "registered global": (
+        f"%a = memref.get_global @g : memref<64xf32>\n{CAST}\ngpu.host_register %any : memref<*xf32>\n"
+        f"%b = memref.get_global @g : memref<64xf32>\n{LAUNCH.format('%b')}",
+        "",
+    ),
+    "called": (
+        f"{ALLOC}\nfunc.call @unknown(%a) : (memref<64xf32>) -> ()\n{LAUNCH.format('%a')}",
+        "",
+    ),
+    "shared": (f"%a = gpu.alloc host_shared () : memref<64xf32>\n{LAUNCH.format('%a')}", ""),
+    "argument": (LAUNCH.format("%argument"), ""),
+}
+WORK = {
+    "single": (SINGLE, "@k::@f: 1024 workgroups of one work-item"),
+    "few": (FEW, ""),
+    "parallel": (PARALLEL.replace("PROCESSOR", "block_x"), "this 'scf.parallel' is mapped to the GPU"),
+    "sequential": (PARALLEL.replace("PROCESSOR", "sequential"), ""),
+    "forall": (
+        f"{FORALL} {{mapping = [#gpu.thread<x>]}}",
+        "this 'scf.forall' is mapped to the GPU, and runs on the host",
+    ),
+    "plain forall": (FORALL, ""),
+}
+
+
+def warnings(folder: Path, environment: dict[str, str], body: str, targets: str) -> str:
+    """Return the warnings of a first build, which are those of a null build."""
+    (folder / "k.mlir").write_text(MODULE.replace("BODY", body))
+    main = "void unknown(void) {}\nint main(void) { return 0; }\n"
+    (folder / "main.c").write_text(main)
+    (folder / "targets.yaml").write_text(
+        f"version: 1\ntargets: {{{targets}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
+    )
+    first = gpubuild("build", "-q", cwd=folder, env=environment)
+    assert first.code == 0, first.err
+    again = gpubuild("build", "-q", cwd=folder, env=environment)
+    assert again.err == first.err
+    return first.err
+
+
+@pytest.mark.parametrize("case", HOST_MEMORY)
+def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
+    body, what = HOST_MEMORY[case]
+    shown = warnings(tmp_path, shared_cache, body, "cpu: {}, gfx90a: {}")
+    if what:
+        line = 11 + body.count("\n")
+        message = f"@k::@f gets host memory ({what}), which GPUs cannot access: use gpu.alloc and gpu.memcpy"
+        assert f"k.mlir:{line}:" in shown
+        assert f"warning: {message}" in shown
+        assert gpubuild("build", "-q", "-t", "cpu", cwd=tmp_path, env=shared_cache).err == ""
+    else:
+        assert shown == ""
+
+
+@pytest.mark.parametrize("case", WORK)
+def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
+    body, message = WORK[case]
+    shown = warnings(tmp_path, shared_cache, body, "cpu: {}")
+    assert (f"warning: {message}" in shown and "k.mlir:11:5:" in shown) if message else shown == ""
+
+
+def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    (tmp_path / "host.mlir").write_text("func.func @alone() { return }\n")
+    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
+    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n  none: {sources: [host.mlir, main.c]}\n"
+        "  some: {sources: [host.mlir, k.mlir, main.c]}\n  c: {sources: [main.c]}\n"
+    )
+    built = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+    assert built.code == 0, built.err
+    message = (
+        "program none has no kernel: all its code runs on the host, "
+        "since host.mlir has no gpu.module or gpu.launch"
+    )
+    assert json.loads(built.out)["summary"]["warnings"] == [message]
+    assert gpubuild("build", "-q", cwd=tmp_path, env=shared_cache).err == f"warning: {message}\n"
+    assert gpubuild("build", "-q", "some", "c", cwd=tmp_path, env=shared_cache).err == ""
+
+
+def test_a_default_chip_without_the_instructions_of_this_machine(
+    tmp_path: Path, shared_cache: dict[str, str]
+) -> None:
+    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
+    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}, x86-64-v2: {}, v2: {kind: cpu, chip: x86-64-v2}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    chip = vendor("cpu").faster_chip("cpu", "x86-64-v2", os.uname().machine)
+    note = (
+        "note: target cpu is for all x86-64-v2 CPUs; this machine has faster instructions: "
+        f"write cpu: {{chip: {chip}}}, or {{chip: native}}"
+    )
+    assert in_terminal(tmp_path, shared_cache).count(note) == bool(chip)
+    assert "note:" not in in_terminal(tmp_path, shared_cache)
+    shutil.rmtree(tmp_path / "build")
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).err == ""
+
+
+def in_terminal(folder: Path, environment: dict[str, str]) -> str:
+    """Return what a build writes to a terminal that is wide enough for one line."""
+    main, other = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "gpubuild", "build"]
+        given = {**os.environ, **environment, "COLUMNS": "200", "NO_COLOR": "1"}
+        process = subprocess.Popen(
+            command, cwd=folder, env=given, stdout=subprocess.DEVNULL, stderr=other, stdin=subprocess.DEVNULL
+        )
+        os.close(other)
+        written = b""
+        with suppress(OSError):  # the other end is closed
+            while data := os.read(main, 1 << 16):
+                written += data
+        assert process.wait() == 0
+        return written.decode()
+    finally:
+        os.close(main)
+
+
+ACCESSES = """module attributes {gpu.container_module} {
+  memref.global "private" @table : memref<64xf32> = dense<1.0>
+  gpu.module @k {
+    memref.global "private" constant @c : memref<4xf32> = dense<[1.0, 2.0, 3.0, 4.0]>
+    gpu.func @f(%a: memref<64xf32>) workgroup(%w: memref<64xf32, #gpu.address_space<workgroup>>)
+        private(%p: memref<4xf32, #gpu.address_space<private>>) kernel {
+      %i = gpu.thread_id x
+      %four = arith.constant 4 : index
+      %m = arith.remui %i, %four : index
+      %c = memref.get_global @c : memref<4xf32>
+      %x = memref.load %c[%m] : memref<4xf32>
+      memref.store %x, %p[%m] : memref<4xf32, #gpu.address_space<private>>
+      %y = memref.load %p[%m] : memref<4xf32, #gpu.address_space<private>>
+      memref.store %y, %w[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+      gpu.barrier
+      %z = memref.load %w[%i] : memref<64xf32, #gpu.address_space<workgroup>>
+      memref.store %z, %a[%i] : memref<64xf32>
+      gpu.return
+    }
+  }
+  func.func @run(%argument: memref<64xf32>) attributes {llvm.emit_c_interface} {
+    %one = arith.constant 1 : index
+    %n = arith.constant 64 : index
+    BODY
+    gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%n, %one, %one) args(%a : memref<64xf32>)
+    END
+    return
+  }
+}
+"""
+REGISTER = (
+    "%u = memref.cast %argument : memref<64xf32> to memref<*xf32>\ngpu.host_register %u : memref<*xf32>"
+)
+MEMORY = {  # what is before the launch and behind it, and whether a GPU could access the memory
+    "argument": ("%a = memref.cast %argument : memref<64xf32> to memref<64xf32>", "", False),
+    "global": ("%a = memref.get_global @table : memref<64xf32>", "", False),
+    "alloc": ("%a = memref.alloc() : memref<64xf32>", "", False),
+    "gpu.alloc": ("%a = gpu.alloc () : memref<64xf32>", "gpu.dealloc %a : memref<64xf32>", True),
+    "registered": (f"{REGISTER}\n%a = memref.cast %argument : memref<64xf32> to memref<64xf32>", "", True),
+    "unregistered": (
+        f"{REGISTER}\ngpu.host_unregister %u : memref<*xf32>\n"
+        "%a = memref.cast %argument : memref<64xf32> to memref<64xf32>",
+        "",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("checks", ["host-memory", "bounds, race, uninitialized, host-memory"])
+@pytest.mark.parametrize("case", MEMORY)
+def test_host_memory_at_run_time(
+    tmp_path: Path, shared_cache: dict[str, str], case: str, checks: str
+) -> None:
+    before, after, good = MEMORY[case]
+    (tmp_path / "k.mlir").write_text(ACCESSES.replace("BODY", before).replace("END", after))
+    (tmp_path / "main.c").write_text(
+        "#include <stdint.h>\nstruct { void *base, *data; int64_t offset, size, stride; } m;\n"
+        "float values[64];\nvoid _mlir_ciface_run(void *);\n"
+        "int main(void) {\n  m.base = m.data = values; m.size = 64; m.stride = 1;\n"
+        "  _mlir_ciface_run(&m);\n  return 0;\n}\n"
+    )
+    (tmp_path / "targets.yaml").write_text(
+        f"version: 1\ntargets: {{c: {{kind: cpu, chip: x86-64-v2, sanitize: [{checks}]}}}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+    )
+    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache)
+    if good:
+        assert (outcome.code, outcome.err.count("no problems found")) == (0, 1), outcome.err
+    else:
+        assert outcome.code == 66
+        assert (
+            "gpubuild: check: access to host memory in kernel @f of module @k\n  at k.mlir:17:7"
+            in outcome.err
+        )
+        assert ", written by work-item (0, 0, 0) of workgroup (0, 0, 0)\n  a GPU cannot access" in outcome.err
+        assert "64 times in this launch" in outcome.err
+        assert "problems found: host-memory: 1 (64 times) in 1 launch" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "chip", "machine", "faster"),
+    [
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "x86-64-v2", "x86_64", "x86-64-v3"),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c movbe", "cpu", "x86-64-v2", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "x86-64-v3", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "v2", "x86-64-v2", "x86_64", ""),
+        ("fpu abm avx avx2 bmi1 bmi2 f16c fma movbe", "cpu", "generic", "aarch64", ""),
+        ("", "cpu", "x86-64-v2", "x86_64", ""),
+    ],
+)
+def test_faster_chips(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: str,
+    name: str,
+    chip: str,
+    machine: str,
+    faster: str,
+) -> None:
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(cpu, "_CPU_FACTS", file)
+    assert vendor("cpu").faster_chip(name, chip, machine) == ""
+    file.write_text(f"processor\t: 0\nmodel name\t: a CPU\nflags\t\t: {flags}\n")
+    assert vendor("cpu").faster_chip(name, chip, machine) == faster
