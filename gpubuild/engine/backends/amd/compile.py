@@ -193,6 +193,8 @@ def emit_code(build: AmdBuild) -> None:
     arguments = [f"-plugin-opt=mcpu={target.chip}", "--lto-O0", f"--lto-CGO{target.opt_level}", _BITCODE_FILE]
     if build.features:
         arguments.insert(1, f"-plugin-opt=-mattr={build.features}")
+    for option in llvm.OPTIONS:
+        arguments += ["-mllvm", option]
     build.link_arguments = arguments
     if params.assembly:
         io.write("asm", _assembly_of_linker(build))
