@@ -148,7 +148,13 @@ def compile_kernels(
     that fails and ``UsageError`` for an unknown module.
     """
     layout = Layout(root=project.root, build_dir=folder)
-    planner = Planner(project=project, layout=layout, triple=cpu_triple(os.uname().machine), runtime_files={})
+    planner = Planner(
+        project=project,
+        layout=layout,
+        triple=cpu_triple(os.uname().machine),
+        runtime_files={},
+        assembly=emit == Format.ASSEMBLY,
+    )
     (program,) = project.programs.values()
     outline = next(iter(planner.scan_plan((program,)).steps.values()))
     _run(builder, outline)

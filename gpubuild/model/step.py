@@ -38,7 +38,7 @@ class CompileParams:
     Inputs ``module`` (canonical text), ``located`` (not in the key; used for diagnostics only),
     ``lib.N`` (device libraries, .bc or .ll), ``resource.N`` (data of `dense_resource`). Instead of
     ``module`` there may be ``bitcode`` and ``kernels``, the text of its kernel table or nothing.
-    Outputs ``llvm`` (text), ``asm`` (PTX or assembly),
+    Outputs ``llvm`` (text), with ``assembly`` ``asm`` (PTX or assembly),
     ``object`` (cubin, hsaco, shared object), ``info`` (JSON, backends.kernel_info), and with ``relocatable``
     also ``device``: what clang-linker-wrapper links (engine.backends.gpu_compile).
     """
@@ -46,6 +46,7 @@ class CompileParams:
     module: str
     target: Target
     relocatable: bool = False
+    assembly: bool = True
 
 
 @frozen
@@ -292,7 +293,7 @@ def is_plain_name(name: str) -> bool:
     return bool(name) and name[0] != "." and _PLAIN.issuperset(name)
 
 
-KEY_VERSION = "gpubuild.action/2"  # Raise when a field is added or changes meaning.
+KEY_VERSION = "gpubuild.action/3"  # Raise when a field is added or changes meaning.
 
 
 @frozen

@@ -98,17 +98,25 @@ class Layout:
         return shown_path(path, self.root)
 
     def object_files(
-        self, program: str, module: str, target: str, kind: str, *, relocatable: bool = False
+        self,
+        program: str,
+        module: str,
+        target: str,
+        kind: str,
+        *,
+        relocatable: bool = False,
+        assembly: bool = True,
     ) -> dict[str, Path]:
-        """A compile step's outputs: ``llvm``, ``asm``, ``object``, ``info`` and, if wanted, ``device``."""
+        """A compile step's outputs: ``llvm``, ``object``, ``info`` and, if wanted, ``asm`` and ``device``."""
         suffixes = vendor(kind)
         folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
         files = {
             "llvm": folder / f"{stem}.ll",
-            "asm": folder / f"{stem}.{suffixes.asm_suffix}",
             "object": folder / f"{stem}.{suffixes.object_suffix}",
             "info": folder / f"{stem}.json",
         }
+        if assembly:
+            files["asm"] = folder / f"{stem}.{suffixes.asm_suffix}"
         if relocatable:
             files["device"] = folder / f"{stem}.{suffixes.relocatable_suffix}"
         return files

@@ -49,7 +49,10 @@ def tools_of(kind: str) -> tuple[str, ...]:
 
 @frozen
 class Planner:
-    """Plans the programs of a project. ``only_targets`` restricts device code to some targets."""
+    """Plans the programs of a project. ``only_targets`` restricts device code to some targets.
+
+    With ``assembly``, every compile step writes it, even where only an object is needed.
+    """
 
     project: Project
     layout: Layout
@@ -57,6 +60,7 @@ class Planner:
     runtime_files: Mapping[str, Path]  # sources by names relative to their folder, or the built ``archive``
     only_targets: frozenset[str] = frozenset()
     link: bool = True
+    assembly: bool = False
 
     def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
         """The named programs, or all. Raises ``UsageError`` for an unknown name."""
@@ -259,11 +263,14 @@ class Planner:
         unknown = not facts.optional_symbols or target.device_libs or target.passes
         optional = facts.optional_tools if unknown or target.kind in module.calls else ()
         relocatable = program.offload is Offload.CLANG
+        assembly = self.assembly or not facts.assembly_on_demand or "asm" in _bundled(target)
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
         return Step(
             id=f"{program.name}/compile/{module.name}/{target.name}",
             kind=StepKind.COMPILE,
-            params=CompileParams(module=module.name, target=target, relocatable=relocatable),
+            params=CompileParams(
+                module=module.name, target=target, relocatable=relocatable, assembly=assembly
+            ),
             inputs=(
                 *_code_inputs(outline, settled, target),
                 *libraries,
@@ -272,7 +279,12 @@ class Planner:
             outputs=tuple(
                 Output(name=role, path=path)
                 for role, path in self.layout.object_files(
-                    program.name, module.name, target.name, target.kind, relocatable=relocatable
+                    program.name,
+                    module.name,
+                    target.name,
+                    target.kind,
+                    relocatable=relocatable,
+                    assembly=assembly,
                 ).items()
             ),
             tools=tools_of(target.kind),

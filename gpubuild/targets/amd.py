@@ -82,6 +82,7 @@ class Amd(Vendor):
     image_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.HIP)
     relocatable_kinds = ImageKinds(ImageKind.BITCODE, OffloadKind.HIP)
     elf_machine = 224  # EM_AMDGPU
+    assembly_on_demand = True  # writing it would generate the code a second time
     tools = ("ld.lld",)
     optional_tools = ("rocm-device-libs",)
     optional_symbols = ("__ockl_", "__ocml_", "__oclc_")

@@ -127,6 +127,7 @@ class Vendor(ABC):
     image_kinds: ImageKinds
     relocatable_kinds: ImageKinds
     asm_kind: ImageKind = ImageKind.NONE  # of the assembly, where images carry it for later chips
+    assembly_on_demand: bool = False  # the object is made without it
     lists_features: bool = False  # an image says which features it needs beyond those of its chip
     elf_machine: int | None = None
 

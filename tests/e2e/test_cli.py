@@ -181,9 +181,10 @@ def test_compile_writes_objects_of_the_format_asked_for(built: Path, tmp_path: P
 
 
 def test_compile_to_stdout(built: Path) -> None:
-    outcome = gpubuild("compile", "scale.mlir", "-t", "sm_90", "--emit", "asm", "-o", "-", cwd=built)
-    assert outcome.err == ""
-    assert ".target sm_90" in outcome.out
+    for chip, line in (("sm_90", ".target sm_90"), ("gfx90a", ".amdhsa_kernel scale")):
+        outcome = gpubuild("compile", "scale.mlir", "-t", chip, "--emit", "asm", "-o", "-", cwd=built)
+        assert outcome.err == ""
+        assert line in outcome.out
 
 
 def test_compile_takes_the_canonical_text_of_a_module(built: Path, tmp_path: Path) -> None:

@@ -58,13 +58,13 @@ OWNER = {
     "mlir": {"engine"},
     "llvmlite": {"engine"},
     "elftools": {"engine", "inspect"},
-    "msgpack": {"inspect", "execute"},
+    "msgpack": {"engine", "execute", "inspect"},
     "argcomplete": {"cli"},
     "rich": {"cli"},
     "SCons": {"scons"},
 }
 # These packages may import theirs at the top of a module: they are themselves imported lazily.
-EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("scons", "SCons"),
+EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("engine", "msgpack"), ("scons", "SCons"),
          ("report", "networkx")}  # fmt: skip
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 

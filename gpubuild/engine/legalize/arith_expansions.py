@@ -29,9 +29,11 @@ _F32_DIGITS, _WORD_BITS = 24, 64
 # Ten bits below its first one, a number has more digits than bf16 has. From each of these bits, f32 holds 24.
 _STICKY_BITS, _ABOVE_STICKY = (14, 28, 42), 10
 # By operation: LLVM's intrinsic that returns NaN if an operand is NaN, and the one that returns the other.
-_EXTREMA = {
+_EXTREMA = {  # the operation that returns NaN if an operand is NaN, and the intrinsic that ignores NaN
     "arith.maximumf": ("llvm.intr.maximum", "llvm.maximumnum"),
     "arith.minimumf": ("llvm.intr.minimum", "llvm.minimumnum"),
+    "arith.maxnumf": ("", "llvm.maximumnum"),
+    "arith.minnumf": ("", "llvm.minimumnum"),
 }
 _ORDERED_ZEROS = frozenset({"f16", "f32", "f64"})  # types whose minimum and maximum every GPU has
 
@@ -151,11 +153,11 @@ def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: boo
 
 
 def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
-    """Return the pass that lowers minimumf and maximumf of GPUs, which ``arith-expand`` would expand.
+    """Return the pass that lowers minima and maxima of GPUs, which ``arith-expand`` would expand.
 
-    To the instructions of all GPUs, -0.0 is less than 0.0. Those for types in ``propagate_nan`` return NaN
-    if an operand is NaN; the others return the other operand. Types that no GPU has, and vectors of several
-    dimensions, stay.
+    To the instructions of all GPUs, -0.0 is less than 0.0. Those for types in ``propagate_nan`` can return
+    NaN if an operand is NaN; the others return the other operand. Types that no GPU has, and vectors of
+    several dimensions, stay.
     """
 
     def run(op: ir.Operation, state: S) -> None:
@@ -169,11 +171,11 @@ def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
         words = found[1] if found else "none"
         flags = {"fastmathFlags": ir.Attribute.parse(f"#llvm.fastmath<{words}>")}
         propagating, numeric = _EXTREMA[op.name]
-        if scalar in whole:
+        if propagating and scalar in whole:
             emit.replace(emit.value(propagating, [left, right], kind, flags))
             return
         value = emit.call_intrinsic(numeric, [kind], [left, right], flags).results[0]
-        if not {"nnan", "fast"}.intersection(words.split(",")):
+        if propagating and not {"nnan", "fast"}.intersection(words.split(",")):
             numbers = emit.compare_floats(CompareFloats.ORDERED, left, right)
             value = emit.select(numbers, value, emit.constant(math.nan, kind))
         emit.replace(value)

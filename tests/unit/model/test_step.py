@@ -55,6 +55,7 @@ PARAMS = {
         "module": "n",
         "target": replace(TARGET, chip="sm_90"),
         "relocatable": True,
+        "assembly": False,
     },
     TARGET: {
         "kind": "cpu",

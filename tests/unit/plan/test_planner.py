@@ -22,9 +22,14 @@ ROOT = Path("/project")
 ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
 
 
-def plan_of(*programs: Program, scans: dict[str, ScannedSource] | None = None, **options: object) -> Plan:
+def plan_of(
+    *programs: Program,
+    scans: dict[str, ScannedSource] | None = None,
+    targets: dict[str, Target] | None = None,
+    **options: object,
+) -> Plan:
     planner = Planner(
-        project=make_project(ROOT, *programs),
+        project=make_project(ROOT, *programs, targets=targets),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple="x86_64-unknown-linux-gnu",
         runtime_files={"cpu/a.c": Path("/rt/cpu/a.c")},
@@ -56,10 +61,23 @@ def test_artefacts_lie_where_the_contract_says() -> None:
     paths = {o.path.relative_to(ROOT).as_posix() for s in plan.steps.values() for o in s.outputs}
     assert {
         "build/app/app", "build/app/k.sm_60.ll", "build/app/k.sm_60.ptx", "build/app/k.sm_60.cubin",
-        "build/app/k.gfx90a.s", "build/app/k.gfx90a.hsaco", "build/app/k.cpu.so",
+        "build/app/k.gfx90a.hsaco", "build/app/k.cpu.s", "build/app/k.cpu.so",
         "build/app/k.binary.mlir", "build/app/k.images.o",
         "build/app/host.mlir", "build/app/host.ll", "build/app/host.o",
     } <= paths  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted", "made"),
+    [("", False, False), ("offload", False, False), ("assembly", False, True), ("", True, True)],
+)
+def test_amd_assembly_is_made_on_demand(form: str, wanted: bool, made: bool) -> None:
+    targets = {**TARGETS, "gfx90a": replace(TARGETS["gfx90a"], format=form)}
+    program = make_program(ROOT, "app", "app.mlir", offload=Offload.SELECT_OBJECT)
+    plan = plan_of(program, targets=targets, assembly=wanted)
+    step = plan.steps["app/compile/k/gfx90a"]
+    assert compile_params(plan, step.id).assembly == made
+    assert ("asm" in {output.name for output in step.outputs}) == made
 
 
 def test_programs_share_sources_and_runtime() -> None:

@@ -7,10 +7,15 @@ to ld.lld as bitcode. Its link-time code generation does the same as llvmlite do
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import msgpack
+from llvmlite import binding
 
 from gpubuild.engine.backends import gpu_compile
 from gpubuild.engine.backends.amd import ocml, passes, printf, workarounds
@@ -62,6 +67,7 @@ _NUMBERS = (
 )
 _SIZES = ("reqd_workgroup_size", "workgroup_size_hint")
 _ABSENT = (1 << 32) - 1
+_NOTE = struct.Struct("<3I")  # bytes of the owner's name and of the content, type
 _OBJECT_FILE, _BITCODE_FILE, _ASSEMBLY_FILE = "module.o", "module.bc", "module.s"
 _ASM = re.compile(r'(?:^|\s)asm (?:[a-z]+ )*"', re.MULTILINE)  # quotes inside strings are escaped
 
@@ -75,7 +81,7 @@ class AmdBuild(DeviceBuild):
 
 
 def run(params: CompileParams, io: StepIO) -> None:
-    """Write ``llvm``, ``asm``, ``object`` (hsaco), ``info`` and, when asked for, ``device`` (bitcode).
+    """Write ``llvm``, ``object`` (hsaco), ``info`` and, when asked for, ``asm`` and ``device`` (bitcode).
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
@@ -153,7 +159,7 @@ def link_libraries(build: AmdBuild) -> None:
 
 
 def emit_code(build: AmdBuild) -> None:
-    """Stage: emit assembly text, for people and for its metadata, and the linker's input."""
+    """Stage: make the linker's input: an object, or bitcode of a module with inline assembly."""
     refuse_undefined(
         build,
         frozenset(),
@@ -166,37 +172,39 @@ def emit_code(build: AmdBuild) -> None:
             ("__nv_", "that is a function of NVIDIA's libdevice; the module was written for NVVM"),
         ),
     )
-    params = build.params
-    if _ASM.search(str(build.module)):
-        _emit_with_linker(build)
-        build.io.write("asm", build.assembly)
-        text = str(build.module).encode()
-        if params.relocatable and step_io.mentions(text):
-            raise StepError(
-                f"inline assembly in @{params.module} reads a file, which with `offload: clang` is read only "
-                "when the program is linked",
-                hint="put the data into a memref.global or a device library, or choose another `offload:`",
-            )
-        step_io.discover(text, build.io)
+    params, io, text = build.params, build.io, str(build.module)
+    if not _ASM.search(text):
+        if params.assembly:
+            # Code generation changes its module, so each output starts from the same one.
+            io.write("asm", llvm.emit_assembly(build.module.clone(), build.machine))
+        (io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
+        build.link_arguments = [_OBJECT_FILE]
         return
-    # Code generation changes its module, so each output starts from the same one.
-    build.assembly = llvm.emit_assembly(build.module.clone(), build.machine)
-    build.io.write("asm", build.assembly)
-    (build.io.scratch / _OBJECT_FILE).write_bytes(llvm.emit_object(build.module, build.machine))
-    build.link_arguments = [_OBJECT_FILE]
-
-
-def _emit_with_linker(build: AmdBuild) -> None:
-    """Emit assembly text of a module with inline assembly. Raises ``StepError``."""
-    target, scratch = build.params.target, build.io.scratch
-    what = f"assembling @{build.params.module} for {target.chip}"
-    (scratch / _BITCODE_FILE).write_bytes(build.module.as_bitcode())
+    if params.relocatable and step_io.mentions(text.encode()):
+        raise StepError(
+            f"inline assembly in @{params.module} reads a file, which with `offload: clang` is read only "
+            "when the program is linked",
+            hint="put the data into a memref.global or a device library, or choose another `offload:`",
+        )
+    step_io.discover(text.encode(), io)
+    (io.scratch / _BITCODE_FILE).write_bytes(build.module.as_bitcode())
+    target = params.target
     # The module is optimised already, so that the linker only generates code.
     arguments = [f"-plugin-opt=mcpu={target.chip}", "--lto-O0", f"--lto-CGO{target.opt_level}", _BITCODE_FILE]
     if build.features:
         arguments.insert(1, f"-plugin-opt=-mattr={build.features}")
-    command = [*build.io.tool("ld.lld"), "-shared", *arguments, "--lto-emit-asm", "-o", _ASSEMBLY_FILE]
-    run_tool(command, cwd=scratch).check(what)
+    for option in llvm.OPTIONS:
+        arguments += ["-mllvm", option]
+    build.link_arguments = arguments
+    if params.assembly:
+        io.write("asm", _assembly_of_linker(build))
+
+
+def _assembly_of_linker(build: AmdBuild) -> str:
+    """Return the assembly text of a module with inline assembly. Raises ``StepError``."""
+    what, scratch = f"assembling @{build.params.module} for {build.params.target.chip}", build.io.scratch
+    options = ["-shared", *build.link_arguments, "--lto-emit-asm", "-o", _ASSEMBLY_FILE]
+    run_tool([*build.io.tool("ld.lld"), *options], cwd=scratch).check(what)
     # Versions of the linker differ in what they append to the name.
     written = sorted(scratch.glob(f"{_ASSEMBLY_FILE}*"))
     if not written:
@@ -204,12 +212,11 @@ def _emit_with_linker(build: AmdBuild) -> None:
             f"{what}: ld.lld wrote no assembly",
             hint="inline assembly for AMD GPUs needs an ld.lld with LLVM's AMDGPU target, such as ziglang's",
         )
-    build.assembly, build.link_arguments = written[0].read_text(encoding="utf-8"), arguments
+    return written[0].read_text(encoding="utf-8")
 
 
 def link_code_object(build: AmdBuild) -> None:
-    """Stage: link the loadable code object with ld.lld."""
-    build.kernels = parse_assembly(build.assembly, build.kernel_names)
+    """Stage: link the loadable code object with ld.lld, and read its metadata."""
     io = build.io
     # Other steps run at the same time; starting threads takes a fifth of the linker's time.
     command = [*io.tool("ld.lld"), "--threads=1", "-shared", "--no-undefined", *build.link_arguments]
@@ -218,49 +225,39 @@ def link_code_object(build: AmdBuild) -> None:
         done.check(f"linking @{build.params.module} for {build.params.target.chip}")
     except StepError as error:
         raise with_inline_locations(error, io) from error.__cause__
+    build.kernels = read_kernels(io.out_path("object").read_bytes(), build.kernel_names)
 
 
-def parse_assembly(text: str, names: Sequence[str]) -> list[KernelInfo]:
-    """Parse the ``amdhsa.kernels`` metadata at the end of LLVM's assembly, for the kernels ``names``."""
-    _, _, metadata = text.partition(".amdgpu_metadata")
-    found: dict[str, dict[str, str]] = {}
-    entry: dict[str, str] = {}
-    key = ""
-    for line in metadata.partition(".end_amdgpu_metadata")[0].splitlines():
-        # A kernel's own fields are indented by four; its arguments' fields by more.
-        if line.startswith("  - "):
-            entry = {}
-        if match := re.match(r"(?:  - |    )\.(\w+): *(.*)$", line):
-            key = match[1]
-            entry[key] = match[2].strip("'\"")
-            if key == "name":
-                found[entry["name"]] = entry
-        elif match := re.match(r"      - +(\d+)$", line):
-            entry[key] += f" {match[1]}"
-    return [_kernel(name, found.get(name, {})) for name in names]
+def read_kernels(code: bytes, names: Sequence[str]) -> list[KernelInfo]:
+    """Return the resources of the kernels ``names`` from the metadata note of a code object.
+
+    The format is in LLVM's AMDGPU usage guide, "Code Object V3 Metadata".
+    """
+    sections = binding.ObjectFileRef.from_data(code).sections()
+    note = next(section.data() for section in sections if section.name() == b".note")
+    owner, size, _ = _NOTE.unpack_from(note)
+    begin = _NOTE.size + -(-owner // 4) * 4  # the owner's name is padded
+    document = msgpack.unpackb(note[begin : begin + size])
+    entries = {entry[".name"]: entry for entry in document["amdhsa.kernels"]}
+    return [_kernel(name, entries.get(name, {})) for name in names]
 
 
-def _kernel(name: str, fields: dict[str, str]) -> KernelInfo:
-    def number(field: str) -> int | None:
-        value = fields.get(field, "")
-        return int(value) if value.isdigit() else None
-
-    spills = number("vgpr_spill_count")
+def _kernel(name: str, entry: dict[str, Any]) -> KernelInfo:
+    spills = entry.get(".vgpr_spill_count")
     return KernelInfo(
         name=name,
-        registers=number("vgpr_count"),
-        shared_bytes=number("group_segment_fixed_size"),
+        registers=entry.get(".vgpr_count"),
+        shared_bytes=entry.get(".group_segment_fixed_size"),
         spill_bytes=None if spills is None else 4 * spills,  # a register of a lane has 4 bytes
-        metadata=_table_metadata(fields) if fields else {},
+        metadata=_table_metadata(entry) if entry else {},
     )
 
 
-def _table_metadata(fields: dict[str, str]) -> dict[str, Value]:
+def _table_metadata(entry: dict[str, Any]) -> dict[str, Value]:
     """Return the values that upstream lists, with its values for absent ones."""
-    numbers = {name: int(fields.get(name, "") or _ABSENT) for name in _NUMBERS}
     return {
-        **numbers,
-        **{name: [int(n) for n in fields.get(name, "").split()] or [-1, -1, -1] for name in _SIZES},
+        **{name: entry.get(f".{name}", _ABSENT) for name in _NUMBERS},
+        **{name: entry.get(f".{name}", [-1, -1, -1]) for name in _SIZES},
     }
 
 

@@ -23,7 +23,6 @@ from unit.engine.device_steps import (
 from unit.engine.steps import Ran, run_step
 from unit.projects import TARGETS
 
-from gpubuild.engine.backends.amd.compile import parse_assembly
 from gpubuild.engine.backends.gpu_compile import KernelInfo, info_json
 from gpubuild.engine.backends.nvidia.compile import parse_ptxas, workgroup_limits
 from gpubuild.engine.ir import llvm
@@ -41,6 +40,9 @@ TILE = "memref.global @tile : memref<64xf32, #gpu.address_space<workgroup>>"
 SQRT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 SINE = "%r = math.sin %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 BESSEL = "%r = func.call @__ocml_j0_f32(%x) : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
+ADD = """
+%y = llvm.inline_asm "v_add_f32 $0, $1, $1", "=v,v" %x : (f32) -> f32
+memref.store %y, %a[%i] : memref<?xf32>"""
 DECLARED = "func.func private @__ocml_j0_f32(f32) -> f32"
 
 
@@ -172,6 +174,54 @@ def test_kernels_of_amd_gpus_have_no_heap() -> None:
         compile_module(kernel(body), "gfx90a")
     assert caught.value.message == "undefined in @k: malloc"
     assert caught.value.hint.startswith("kernels of AMD GPUs have no heap: use memref.alloca")
+
+
+# More values than a work-item of a large workgroup has registers for.
+MANY = 200
+SPILLING = "\n".join(
+    (
+        "%t = gpu.thread_id x",
+        *(f"%c{n} = arith.constant {n} : index\n%j{n} = arith.muli %t, %c{n} : index" for n in range(MANY)),
+        *(f"%v{n} = memref.load %a[%j{n}] : memref<?xf32>" for n in range(MANY)),
+        "gpu.barrier",
+        *(f"memref.store %v{n}, %a[%t] : memref<?xf32>\ngpu.barrier" for n in range(MANY)),
+    )
+)
+SPILLING_KERNEL = f"""gpu.func @"g h"(%a: memref<?xf32>, %i: index) kernel
+    attributes {{known_block_size = array<i32: 1024, 1, 1>}} {{
+{SPILLING}
+gpu.return
+}}"""
+
+
+def test_resources_of_amd_kernels_are_those_of_the_assembly() -> None:
+    built = compile_module(kernel(SHARED, extra=f"{TILE}\n{SPILLING_KERNEL}"), "gfx90a")
+    found = {entry["name"]: entry for entry in built.kernels}
+    _, *texts = built.asm.partition("amdhsa.kernels:")[2].split("  - .agpr_count:")
+    assert len(texts) == 2
+    for text in texts:
+        values = dict(re.findall(r"^    \.(\w+): +(.*)$", text, re.MULTILINE))
+        entry = found.pop(values["name"].strip("'"))
+        assert entry["registers"] == int(values["vgpr_count"]) > 0
+        assert entry["shared_bytes"] == int(values["group_segment_fixed_size"])
+        assert entry["spill_bytes"] == 4 * int(values["vgpr_spill_count"])
+        assert (entry["spill_bytes"] > 0) == (entry["name"] == "g h") == (entry["shared_bytes"] == 0)
+        listed = json.loads(built.ran.text("info"))["table"].partition(f'"{entry["name"]}"')[2]
+        for name in ("sgpr_count", "max_flat_workgroup_size", "wavefront_size", "agpr_count"):
+            value = values.get(name) or text.split()[0]  # the first one follows the dash
+            assert f"{name} = {value} : i64" in listed.partition("}")[0]
+    assert not found
+    assert "reqd_workgroup_size = array<i32: 1024, 1, 1>" in built.ran.text("info")
+
+
+@pytest.mark.parametrize("assembly", ["", ADD])
+def test_an_amd_object_without_assembly(assembly: str, tmp_path: Path) -> None:
+    text = kernel(STORE + assembly)
+    whole = compile_module(text, "gfx90a")
+    params = replace(compile_params("gfx90a"), assembly=False)
+    outputs = tuple(name for name in OUTPUTS if name != "asm")
+    lean = in_child(run_step, tmp_path, StepKind.COMPILE, params, {"module": text}, outputs, tools())
+    assert lean.outputs == {name: whole.ran.outputs[name] for name in outputs}
 
 
 def test_large_workgroups_are_allowed_when_the_size_is_unknown() -> None:
@@ -380,27 +430,6 @@ ptxas info    : Function properties for first
 ptxas info    : Used 8 registers, 376 bytes cmem[0]
 """
 
-AMD = """\
-\t.amdgpu_metadata
----
-amdhsa.kernels:
-  - .agpr_count:     0
-    .args:
-      - .name:           not_a_kernel
-        .offset:         0
-    .group_segment_fixed_size: 128
-    .name:           f
-    .vgpr_count:     11
-    .vgpr_spill_count: 3
-  - .group_segment_fixed_size: 0
-    .name:           'g h'
-    .vgpr_count:     2
-    .vgpr_spill_count: 0
-amdhsa.target:   amdgcn-amd-amdhsa--gfx90a
-...
-\t.end_amdgpu_metadata
-"""
-
 
 def test_ptxas_output_in_the_order_asked_for() -> None:
     found = parse_ptxas(PTXAS, ["first", "second", "absent"])
@@ -429,14 +458,6 @@ def test_workgroup_sizes_that_ptx_allows() -> None:
         "f": {"max_work_items": 32, "required_workgroup": [8, 4, 1]},
         "g": {"max_work_items": 64},
     }
-
-
-def test_amd_metadata() -> None:
-    assert parse_assembly(AMD, ["f", "g h", "absent"]) == [
-        KernelInfo(name="f", registers=11, shared_bytes=128, spill_bytes=12),
-        KernelInfo(name="g h", registers=2, shared_bytes=0, spill_bytes=0),
-        KernelInfo(name="absent"),
-    ]
 
 
 def test_json_names_what_is_unknown_null() -> None:
