@@ -51,6 +51,7 @@ def open_builder(
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         executor = LazyExecutor(workers, _local_executor)
+        executor.use_early()
         if threads or store.has_remote:
             executor.start()
         try:

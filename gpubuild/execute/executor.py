@@ -87,6 +87,9 @@ class Executor(Protocol):
         ...
 
 
+early: list[Executor] = []  # one that was made before its number of workers was certain
+
+
 class LazyExecutor:
     """An ``Executor`` in front of the one that ``make(workers)`` returns.
 
@@ -104,6 +107,11 @@ class LazyExecutor:
     def workers(self) -> int:
         """See ``Executor``."""
         return self._workers
+
+    def use_early(self) -> None:
+        """Start with the executor in ``early``, if it suits."""
+        if early and early[-1].workers == self._workers:
+            self._inner = early.pop()
 
     def start(self) -> Executor:
         """Return the executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import signal
@@ -22,9 +23,9 @@ from gpubuild.execute.channel import (
     RunJob,
     channel_pair,
 )
-from gpubuild.execute.executor import Future
+from gpubuild.execute.executor import Future, early
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.step import Params
+from gpubuild.model.step import OutlineParams, Params
 
 _STOP_SECONDS = 10.0
 
@@ -145,6 +146,8 @@ class LocalExecutor:
         # At the end of the channel the forker kills all jobs and exits. That works even when a signal
         # has interrupted submit in the middle of a message.
         self.finish()
+        if not self._next:
+            self._kill_by_force()  # it has no children, and may be loading something
         if not self._ended.wait(_STOP_SECONDS):
             self._kill_by_force()
             self._ended.wait(_STOP_SECONDS)
@@ -240,6 +243,14 @@ class LocalExecutor:
                 break
             time.sleep(0.001)
         self._channel.close()
+
+
+def start_early(workers: int) -> None:
+    """Make the executor of this process's build before the build, and begin to load what outlining needs."""
+    executor = LocalExecutor(workers)
+    atexit.register(executor.close)
+    executor.expect([OutlineParams()])
+    early.append(executor)
 
 
 def _fork_forker(
