@@ -275,7 +275,7 @@ class StepRunner:
         if step.kind is StepKind.OUTLINE and record and _modules(result) != _modules(record.result):
             self._expect_compile_steps()
         self._outputs.place(step, result, workdir / "out")
-        self._work.release(workdir)
+        self._work.reuse(workdir)
         self._remember(prepared, result, why, kept_in="")
         self._unstored.append((prepared, result))
         return self._report(prepared, Status.RAN, result, why)
