@@ -9,7 +9,8 @@ import pytest
 from unit.execute.jobs import make_job, nothing, run
 
 from gpubuild.errors import GpubuildError, InterruptedBuildError, NoRoomError, StepCrashedError, StepError
-from gpubuild.execute.local import LocalExecutor
+from gpubuild.execute.executor import Executor, LazyExecutor, early
+from gpubuild.execute.local import LocalExecutor, start_early
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import OutlineParams
 
@@ -302,6 +303,20 @@ def test_closing_an_executor_that_never_worked() -> None:
     executor.close()
     with pytest.raises(ProcessLookupError):
         os.kill(forker, 0)
+
+
+def test_an_executor_made_early_is_used_if_it_suits() -> None:
+    def make(workers: int) -> Executor:
+        raise AssertionError("another one was made")
+
+    start_early(2)
+    made = early[-1]
+    other, suited = LazyExecutor(3, make), LazyExecutor(2, make)
+    other.use_early()
+    assert early == [made]
+    suited.use_early()
+    assert suited.start() is made and not early
+    suited.close()  # while MLIR is being loaded
 
 
 def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:
