@@ -173,8 +173,7 @@ class Forker:
         if part not in self._loaded:
             self._loaded.add(part)
             _attempt(lambda: self._preload.load(part))
-            gc.collect()
-            gc.freeze()  # children then share these pages instead of copying them
+            gc.freeze()  # children then share these pages; a collection first takes 5 ms and finds little
 
     def _fork(self) -> _Child:
         """Return a new process. Raises ``OSError``."""
