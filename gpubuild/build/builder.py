@@ -18,7 +18,7 @@ from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import StepRunner
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
-from gpubuild.execute.executor import Executor
+from gpubuild.execute.executor import Executor, wait_for_any
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.events import BuildWarning, Listener, StepFinished
 from gpubuild.model.project import BuildOptions, Program, Project
@@ -66,6 +66,7 @@ class Builder:
             root=layout.root,
             project_file=project.file,
             dump_ir=options.dump_ir,
+            targets=[t for n, t in project.targets.items() if not options.targets or n in options.targets],
         )
         self._planner = Planner(
             project=project,
@@ -103,6 +104,7 @@ class Builder:
                 plan = self._full_plan(programs, plan)
                 self._run(plan)
                 self._remove_leftovers(programs, plan)
+            self._executor.finish()
         except KeyboardInterrupt:
             self._executor.cancel()
             raise InterruptedBuildError("interrupted") from None
@@ -212,9 +214,7 @@ class Builder:
             except GpubuildError as error:
                 report = self._runner.fail(step, error, started=started, workdir=workdir)
         if report is None:
-            from concurrent.futures import wait  # loads logging
-
-            wait([future])
+            wait_for_any([future])
         with self._lock:
             if report is None:
                 report = collect(self._runner, prepared, future, workdir)

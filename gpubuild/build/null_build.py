@@ -107,6 +107,7 @@ class Receipt:
         self._path = path
         self._check = check
         self._show = show
+        self.edited = ""  # the file with other content that made :meth:`proves` return false
 
     @property
     def steps(self) -> int:
@@ -157,6 +158,7 @@ class Receipt:
                 return False
             found = _digest_again(path)
             if found is None or found[2] != digest:
+                self.edited = path if found else ""
                 return False
             if path in executables and not os.stat(path).st_mode & 0o100:
                 return False

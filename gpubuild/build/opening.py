@@ -14,7 +14,7 @@ from gpubuild.build.null_build_record import Witness
 from gpubuild.cache.open_store import open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
-from gpubuild.execute.executor import Executor, LazyExecutor
+from gpubuild.execute.executor import Executor, LazyExecutor, early
 from gpubuild.model.events import BuildWarning, Listener, Silent
 from gpubuild.model.project import BuildOptions, Execute, Project
 from gpubuild.model.result import BuildReport
@@ -59,6 +59,8 @@ def open_builder(
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         execute = execute_settings(project, settings, options)
         executor = LazyExecutor(workers, partial(_executor, execute=execute, listener=listener))
+        if execute is None:
+            executor.use_early()
         if threads or store.has_remote:
             executor.start()
         try:
@@ -186,9 +188,10 @@ def _check_address(execute: Execute) -> None:
 
 
 def _executor(workers: int, *, execute: Execute | None, listener: Listener) -> Executor:
-    local = _local_executor(workers)  # forks: before Dask starts threads
     if execute is None:
-        return local
+        return _local_executor(workers)
+    # It forks: before Dask starts threads.
+    local = early.pop() if early and early[-1].workers == workers else _local_executor(workers)
     from gpubuild.execute.dask import DaskExecutor
 
     try:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from zlib import crc32
 
 from gpubuild.model.result import FIRST_BUILD, Status
@@ -80,6 +81,7 @@ def key_parts(action: Action) -> dict[str, str]:
     return parts
 
 
+@cache
 def _options(target: Target) -> dict[str, str]:
     return {f.name: _shown(getattr(target, f.name)) for f in fields(target) if f.compare}
 

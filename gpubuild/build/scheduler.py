@@ -11,24 +11,19 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import Prepared, StepRunner
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, NoRoomError
-from gpubuild.execute.executor import Executor
+from gpubuild.execute.executor import Executor, Future, wait_for_any
 from gpubuild.model.digest import Digest
 from gpubuild.model.events import Listener, PlanGrew, StepStarted, Waiting
-from gpubuild.model.job import JobResult
 from gpubuild.model.result import STOPPED, Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import shown_path
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 _SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
 
@@ -69,7 +64,7 @@ class Schedule:
         self._anticipated: set[str] = set()
         self._waiting: dict[str, set[str]] = {}  # steps, and the steps that they still need
         self._ready: list[tuple[int, str]] = []  # a heap: the longest path to the end comes first
-        self._running: dict[Future[JobResult], tuple[Prepared, Path]] = {}
+        self._running: dict[Future, tuple[Prepared, Path]] = {}
         self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
 
     def run(self) -> None:
@@ -93,10 +88,7 @@ class Schedule:
             if not self._running:
                 continue
             self._store_meanwhile()
-            from concurrent.futures import FIRST_COMPLETED, wait
-
-            finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
-            for future in finished:
+            for future in wait_for_any(self._running):
                 prepared, workdir = self._running.pop(future)
                 for step_id in self._busy.pop(prepared.key, ()):
                     self._push(step_id)
@@ -218,9 +210,7 @@ class Schedule:
             self._skip(follower, reason)
 
 
-def collect(
-    runner: StepRunner, prepared: Prepared, future: Future[JobResult], workdir: Path | None
-) -> StepReport:
+def collect(runner: StepRunner, prepared: Prepared, future: Future, workdir: Path | None) -> StepReport:
     """Return the report of a step whose worker has ended."""
     assert workdir is not None  # noqa: S101 - a running step has one
     try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gpubuild.build.include_scan import concerns, from_store, surroundings_digest, to_store
 from gpubuild.build.outputs import StepOutputs
@@ -14,20 +13,18 @@ from gpubuild.build.reasons import Explanation, Vocabulary, key_parts, rows, why
 from gpubuild.build.state import BuildState, Origin, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError
-from gpubuild.execute.executor import Executor
+from gpubuild.execute.executor import Executor, Future
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import FIRST_BUILD, Status, StepReport
-from gpubuild.model.step import Action, ActionResult, Step, StepKind, action_key
+from gpubuild.model.step import Action, ActionResult, Blob, CompileParams, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import frozen, replace
+from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.fingerprint import Tool
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future  # loads logging; most builds run nothing
 
 ABSENT = "absent"  # the fingerprint of a missing optional tool
 
@@ -46,6 +43,7 @@ class StepRunner:
         root: Path = Path("/"),
         project_file: Path = Path(),
         dump_ir: Path | None = None,
+        targets: Collection[Target] = (),
     ) -> None:
         self._toolchain = toolchain
         self._store = store
@@ -56,6 +54,7 @@ class StepRunner:
         self._root = root  # messages name files relative to it
         self._project_file = project_file
         self._dump_ir = dump_ir  # then steps with IR always run
+        self._targets = targets  # those that new modules will be compiled for
         self._keeps = True  # store results of earlier builds that the cache lacks, until it refuses one
         self._damaged: set[Digest] = set()  # keys with a damaged entry in the cache
         self._made: dict[Digest, tuple[Step, ActionResult]] = {}  # by this process
@@ -233,7 +232,7 @@ class StepRunner:
             ),
         )
 
-    def start(self, prepared: Prepared, rank: int = 0) -> tuple[Future[JobResult], Path]:
+    def start(self, prepared: Prepared, rank: int = 0) -> tuple[Future, Path]:
         """Submit the step to a worker. Pass the folder to :meth:`finish` or :meth:`fail` later."""
         step = prepared.step
         workdir = self._work.new()
@@ -250,7 +249,16 @@ class StepRunner:
             executable_outputs=tuple(o.name for o in step.outputs if o.executable),
             dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,
         )
-        return self._executor.submit(job, rank), workdir
+        future = self._executor.submit(job, rank)
+        if step.kind is StepKind.OUTLINE and self._state.record(step.id) is None:
+            self._expect_compile_steps()
+        return future, workdir
+
+    def _expect_compile_steps(self) -> None:
+        """Announce that a module is new: the back ends are loaded while nothing can be compiled yet."""
+        targets, self._targets = self._targets, ()
+        if targets:
+            self._executor.expect(CompileParams(module="", target=target) for target in targets)
 
     def _dumps(self, step: Step) -> bool:
         return self._dump_ir is not None and step.kind in KINDS_WITH_IR
@@ -265,8 +273,10 @@ class StepRunner:
             why = self._outputs.stale(step, record) or missing
         if prepared.key in self._damaged:
             why += "; its entry in the cache was corrupt: set aside"
+        if step.kind is StepKind.OUTLINE and record and _modules(result) != _modules(record.result):
+            self._expect_compile_steps()
         self._outputs.place(step, result, workdir / "out")
-        self._work.release(workdir)
+        self._work.reuse(workdir)
         self._remember(prepared, result, why, kept_in="")
         self._unstored.append((prepared, result))
         return self._report(prepared, Status.RAN, result, why)
@@ -367,6 +377,10 @@ class Prepared:
     why: str  # what differs from its record
     versions: Mapping[str, str]  # of tools, by fingerprint
     started: float  # time.monotonic()
+
+
+def _modules(result: ActionResult) -> list[Blob]:
+    return [blob for blob in result.blobs if blob.name.startswith("module.")]
 
 
 KINDS_WITH_IR = frozenset({StepKind.OUTLINE, StepKind.COMPILE, StepKind.HOST, StepKind.LLVM})

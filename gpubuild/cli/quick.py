@@ -77,13 +77,26 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
             file, build_dir, options.get("programs", []), options.get("targets", [])
         )
         found = null_build.read(null_build.path_for(request))
-        if found is None or not found.proves(request):
+        if found is None:
+            return None
+        if not found.proves(request):
+            if found.edited.endswith(".mlir"):
+                _load_mlir(options)
             return None
         if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):
             return None  # the whole command colours locations
         return _report(options, found, began)
     except Exception:  # of any kind: the whole command reports it
         return None
+
+
+def _load_mlir(options: dict[str, list[str]]) -> None:
+    """Let another process load MLIR while this one plans: unless the cache has its outline, it will run."""
+    from gpubuild.execute.local import start_early
+    from gpubuild.settings import Settings
+
+    jobs = int(options["jobs"][0]) if "jobs" in options else Settings.from_environ().jobs
+    start_early(jobs or len(os.sched_getaffinity(0)))
 
 
 def parse(arguments: list[str]) -> dict[str, list[str]] | None:

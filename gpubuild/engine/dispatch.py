@@ -106,9 +106,9 @@ def _run(job: Job, io: StepIO) -> None:
     import_module(_module(job.params)).run(job.params, io)
 
 
-def part_for(job: Job) -> str:
-    """Return what to :func:`preload` for ``job``: loading more would take most of its time."""
-    return "" if isinstance(job.params, _ONLY_START_COMPILERS) else _module(job.params)
+def part_for(params: Params) -> str:
+    """Return what to :func:`preload` for jobs with ``params``: loading more would take most of their time."""
+    return "" if isinstance(params, _ONLY_START_COMPILERS) else _module(params)
 
 
 def preload(part: str) -> None:

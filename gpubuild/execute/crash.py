@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpubuild.engine.ir.step_io import STAGE_FILE
 from gpubuild.errors import StepCrashedError, StepKilledError
-from gpubuild.execute.child import LOG_FILE
+from gpubuild.execute.channel import LOG_FILE
 from gpubuild.model.job import Job
 from gpubuild.model.step import pipeline_of
 

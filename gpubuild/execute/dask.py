@@ -12,8 +12,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -28,9 +27,10 @@ from gpubuild.errors import (
 )
 from gpubuild.execute import wire
 from gpubuild.execute.agent import Agent, identity
-from gpubuild.execute.executor import Executor
+from gpubuild.execute.executor import Executor, Future
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
+from gpubuild.model.step import Params
 from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
 
@@ -90,7 +90,7 @@ class _Sent:
     def __init__(self, job: Job, rank: int) -> None:
         self.job = job
         self.rank = rank
-        self.future: Future[JobResult] = Future()
+        self.future: Future = Future()
         self.remote: Any = None
         self.sent_at = 0.0
         self.stranded_since = 0.0  # no worker can run it
@@ -128,7 +128,7 @@ class DaskExecutor:
             slots = min(slots, self._execute.jobs)
         return self._local.workers + _PER_SLOT * slots
 
-    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future:
         """See ``Executor``."""
         if not wire.travels(job):
             return self._run_here(job, "")
@@ -141,7 +141,6 @@ class DaskExecutor:
         if self._is_full() and not self._execute.only and self._local_running < self._local.workers:
             return self._run_here(job, "")
         sent = _Sent(job, rank)
-        sent.future.set_running_or_notify_cancel()
         key = f"gpubuild-{uuid.uuid4().hex}"
         with self._lock:
             self._sent[key] = sent
@@ -151,6 +150,15 @@ class DaskExecutor:
             self._is_waiting = True
             self._warn(f"{self._execute.shown} has no workers yet: waiting")
         return sent.future
+
+    def expect(self, params: Iterable[Params]) -> None:
+        """See ``Executor``."""
+        if self._client is None:
+            self._local.expect(params)
+
+    def finish(self) -> None:
+        """See ``Executor``."""
+        self._local.finish()
 
     def cancel(self) -> None:
         """See ``Executor``."""
@@ -217,9 +225,9 @@ class DaskExecutor:
         with self._lock:
             return len(self._sent) >= sum(self._threads.values())
 
-    def _run_here(self, job: Job, reason: str) -> Future[JobResult]:
+    def _run_here(self, job: Job, reason: str) -> Future:
         if reason and not self._execute.fallback:
-            failed: Future[JobResult] = Future()
+            failed: Future = Future()
             failed.set_exception(
                 StepError(
                     f"no worker ran the step: {reason}",
@@ -232,10 +240,10 @@ class DaskExecutor:
             if reason:
                 self._here[reason] += 1
         future = self._local.submit(job)
-        future.add_done_callback(self._note_end)
+        future.when_done(self._note_end)
         return future
 
-    def _note_end(self, _: Future[JobResult]) -> None:
+    def _note_end(self, _: Future) -> None:
         with self._lock:
             self._local_running -= 1
 
@@ -297,7 +305,7 @@ class DaskExecutor:
         workdir = sent.job.workdir / "verify"
         workdir.mkdir()
 
-        def compare(done: Future[JobResult]) -> None:
+        def compare(done: Future) -> None:
             error = done.exception()
             differing = [] if error else _differing(answer, done.result())
             if error is None and not differing:
@@ -312,7 +320,7 @@ class DaskExecutor:
                 )
             )
 
-        self._run_here(replace(sent.job, workdir=workdir), "").add_done_callback(compare)
+        self._run_here(replace(sent.job, workdir=workdir), "").when_done(compare)
 
     def _instead(self, sent: _Sent, reason: str) -> None:
         """Run a step here that no worker has run."""
@@ -321,14 +329,14 @@ class DaskExecutor:
             return
         _empty(sent.job.workdir)
 
-        def copy(done: Future[JobResult]) -> None:
+        def copy(done: Future) -> None:
             if (error := done.exception()) is not None:
                 sent.future.set_exception(error)
             else:
                 sent.future.set_result(done.result())
 
         try:
-            self._run_here(sent.job, reason).add_done_callback(copy)
+            self._run_here(sent.job, reason).when_done(copy)
         except RuntimeError:  # closed meanwhile
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
 

@@ -25,16 +25,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from gpubuild.execute.child import (
-    Channel,
-    JobEnded,
-    JobStarted,
-    RunJob,
-    channel_pair,
-    run_child,
-    split_answer,
-)
+from gpubuild.execute.channel import Channel, ExpectJobs, JobEnded, JobStarted, RunJob, channel_pair
+from gpubuild.execute.child import run_child, split_answer
 from gpubuild.model.job import Job, JobResult
+from gpubuild.model.step import Params
 from gpubuild.support.frozen import frozen
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -65,7 +59,7 @@ class Preload:
     """
 
     load: Callable[[str], None]
-    part_for: Callable[[Job], str]
+    part_for: Callable[[Params], str]
 
 
 def run_forker(channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Preload) -> NoReturn:
@@ -96,6 +90,7 @@ class Forker:
         self._run = run
         self._preload = preload
         self._loaded = {""}
+        self._expected: deque[str] = deque()  # parts to load while no job can be started
         self._parent = parent
         self._queue: deque[RunJob] = deque()
         self._children: dict[int, _Child] = {}  # by the descriptor of their channel
@@ -126,8 +121,10 @@ class Forker:
                     message = self._channel.receive()
                 except EOFError:
                     return False
-                assert isinstance(message, RunJob)  # noqa: S101 - the executor sends nothing else
-                self._queue.append(message)
+                if isinstance(message, RunJob):
+                    self._queue.append(message)
+                elif isinstance(message, ExpectJobs):
+                    self._expected.extend(map(self._preload.part_for, message.params))
             elif handle == self._wake_read:
                 os.read(self._wake_read, 4096)
             elif handle in self._children:
@@ -141,19 +138,19 @@ class Forker:
                 self._take_answer(child)
         while self._queue and sum(c.number is not None for c in self._children.values()) < self._workers:
             self._start(self._queue.popleft())
+        if self._expected:
+            self._load(self._expected.popleft())
         return True
 
     def _patience(self) -> float:
+        if self._expected:
+            return 0.0
         soonest = min((child.deadline for child in self._children.values()), default=_NEVER)
         return max(0.0, min(_POLL_SECONDS, soonest - time.monotonic()))
 
     def _start(self, message: RunJob) -> None:
-        part = self._preload.part_for(message.job)
-        if part not in self._loaded:
-            self._loaded.add(part)
-            _attempt(lambda: self._preload.load(part))
-            gc.collect()
-            gc.freeze()  # children then share these pages instead of copying them
+        part = self._preload.part_for(message.job.params)
+        self._load(part)
         idle = [child for child in self._children.values() if child.number is None and not child.ends]
         child = next((child for child in idle if part in child.loaded and not _is_dead(child)), None)
         if child is None:
@@ -171,6 +168,12 @@ class Forker:
         child.deadline = time.monotonic() + limit if limit > 0 else _NEVER
         self._channel.send(JobStarted(number=message.number, pid=child.pid))
         _attempt(lambda: child.channel.send(message.job))  # if it is dead, that is noticed next
+
+    def _load(self, part: str) -> None:
+        if part not in self._loaded:
+            self._loaded.add(part)
+            _attempt(lambda: self._preload.load(part))
+            gc.freeze()  # children then share these pages; a collection first takes 5 ms and finds little
 
     def _fork(self) -> _Child:
         """Return a new process. Raises ``OSError``."""

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import cast
 
-from gpubuild.engine.dispatch import second_look
 from gpubuild.errors import GpubuildError, InterruptedBuildError, StepCrashedError, StepError
-from gpubuild.execute.child import Answer, Channel, JobEnded, JobStarted, RunJob, channel_pair
-from gpubuild.execute.forker import Preload, run_forker
+from gpubuild.execute.channel import (
+    Answer,
+    Channel,
+    ExpectJobs,
+    JobEnded,
+    JobStarted,
+    RunJob,
+    channel_pair,
+)
+from gpubuild.execute.executor import Future, early
 from gpubuild.model.job import Job, JobResult
+from gpubuild.model.step import OutlineParams, Params
 
 _STOP_SECONDS = 10.0
 
@@ -34,16 +42,16 @@ def _preload(part: str) -> None:
     preload(part)
 
 
-def _part_for(job: Job) -> str:
+def _part_for(params: Params) -> str:
     from gpubuild.engine.dispatch import part_for
 
-    return part_for(job)
+    return part_for(params)
 
 
 class _Pending:
     """A submitted job. ``failed`` is the error of its first run: this one only locates it."""
 
-    def __init__(self, *, job: Job, future: Future[JobResult], failed: StepError | None = None) -> None:
+    def __init__(self, *, job: Job, future: Future, failed: StepError | None = None) -> None:
         self.job = job
         self.future = future
         self.failed = failed
@@ -66,7 +74,7 @@ class LocalExecutor:
         *,
         run: Callable[[Job], JobResult] = _run_job,
         preload: Callable[[str], None] = _preload,
-        part_for: Callable[[Job], str] = _part_for,
+        part_for: Callable[[Params], str] = _part_for,
     ) -> None:
         if workers < 1:
             raise ValueError(f"at least one worker is needed, not {workers}")
@@ -83,9 +91,7 @@ class LocalExecutor:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
                 stream.flush()
-        self._forker = _fork_forker(
-            self._channel, theirs, workers, run, Preload(load=preload, part_for=part_for)
-        )
+        self._forker = _fork_forker(self._channel, theirs, workers, run, preload, part_for)
         self._reader = threading.Thread(target=self._read, name="gpubuild-executor", daemon=True)
         self._reader.start()
 
@@ -94,10 +100,9 @@ class LocalExecutor:
         """See ``Executor``."""
         return self._workers
 
-    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future:
         """See ``Executor``. Jobs beyond the number of workers wait their turn."""
-        future: Future[JobResult] = Future()
-        future.set_running_or_notify_cancel()
+        future = Future()
         if not self._start(_Pending(job=job, future=future)):
             raise RuntimeError("this executor was closed")
         return future
@@ -118,6 +123,17 @@ class LocalExecutor:
             self._lose(number)
         return True
 
+    def expect(self, params: Iterable[Params]) -> None:
+        """See ``Executor``."""
+        with suppress(OSError), self._sending:  # its end is noticed elsewhere
+            self._channel.send(ExpectJobs(params=tuple(params)))
+
+    def finish(self) -> None:
+        """See ``Executor``."""
+        with self._state:
+            self._stopping = True
+        self._channel.finish()
+
     def cancel(self) -> None:
         """See ``Executor``. Unfinished futures raise ``InterruptedBuildError``."""
         self._stop()
@@ -127,11 +143,11 @@ class LocalExecutor:
         self._stop()
 
     def _stop(self) -> None:
-        with self._state:
-            self._stopping = True
         # At the end of the channel the forker kills all jobs and exits. That works even when a signal
         # has interrupted submit in the middle of a message.
-        self._channel.finish()
+        self.finish()
+        if not self._next:
+            self._kill_by_force()  # it has no children, and may be loading something
         if not self._ended.wait(_STOP_SECONDS):
             self._kill_by_force()
             self._ended.wait(_STOP_SECONDS)
@@ -175,6 +191,8 @@ class LocalExecutor:
         if isinstance(answer, JobResult):
             pending.future.set_result(answer)
             return
+        from gpubuild.engine.dispatch import second_look  # the engine is loaded in other processes
+
         killed = ended.timed_out or ended.exit_code == -signal.SIGKILL  # a second job would be, too
         look = None if pending.failed or killed else second_look(pending.job, answer)
         if look is not None and self._start(
@@ -227,17 +245,31 @@ class LocalExecutor:
         self._channel.close()
 
 
+def start_early(workers: int) -> None:
+    """Make the executor of this process's build before the build, and begin to load what outlining needs."""
+    executor = LocalExecutor(workers)
+    atexit.register(executor.close)
+    executor.expect([OutlineParams()])
+    early.append(executor)
+
+
 def _fork_forker(
     ours: Channel,
     theirs: Channel,
     workers: int,
     run: Callable[[Job], JobResult],
-    preload: Preload,
+    preload: Callable[[str], None],
+    part_for: Callable[[Params], str],
 ) -> int:
     pid = os.fork()
     if pid == 0:
-        ours.close()
-        run_forker(theirs, workers, run, preload)
+        try:
+            from gpubuild.execute.forker import Preload, run_forker  # the build goes on meanwhile
+
+            ours.close()
+            run_forker(theirs, workers, run, Preload(load=preload, part_for=part_for))
+        finally:
+            os._exit(1)
     theirs.close()
     return pid
 

@@ -13,6 +13,7 @@ from gpubuild.errors import StepError
 from gpubuild.support.delete_tree import delete_tree
 
 _LOCK_SUFFIX = ".lock"
+_KEPT = ("out", "tmp")  # the folders that each job makes
 _OLD_SECONDS = 24 * 3600.0  # where there are no locks, age shows leftovers
 
 
@@ -27,9 +28,12 @@ class WorkArea:
         self._directory = directory
         self._session: Path | None = None
         self._count = 0
+        self._free: list[Path] = []
 
     def new(self) -> Path:
-        """Return a new empty folder. Raises ``StepError`` when none can be made."""
+        """Return a folder without files, for one job. Raises ``StepError`` when none can be made."""
+        if self._free:
+            return self._free.pop()
         try:
             if self._session is None:
                 self._session = self._open_session()
@@ -46,6 +50,22 @@ class WorkArea:
     def release(self, folder: Path) -> None:
         """Delete a folder of :meth:`new` with its content."""
         delete_tree(folder)
+
+    def reuse(self, folder: Path) -> None:
+        """Delete the files in a folder of :meth:`new`, and let another job have it.
+
+        The subfolders ``_KEPT``, which each job makes, stay. A folder with others is deleted.
+        """
+        try:
+            for entry in _entries(folder):
+                if entry.name in _KEPT and entry.is_dir(follow_symlinks=False):
+                    for file in _entries(entry):
+                        Path(file).unlink()
+                else:
+                    Path(entry).unlink()
+            self._free.append(folder)
+        except OSError:
+            delete_tree(folder)
 
     def _open_session(self) -> Path:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,6 +104,11 @@ class WorkArea:
                 continue
             finally:
                 os.close(handle)
+
+
+def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(entries)
 
 
 def _lock(handle: int) -> bool | None:

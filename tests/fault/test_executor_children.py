@@ -20,7 +20,6 @@ PATIENCE = 120.0
 # The whole of a build that matters here: what it does on Ctrl-C and otherwise does not do.
 BUILD = """
 import os, sys
-from concurrent.futures import wait
 from pathlib import Path
 from unit.execute.jobs import make_job, nothing, run
 from gpubuild.execute.local import LocalExecutor
@@ -29,7 +28,8 @@ folder = Path(sys.argv[1])
 executor = LocalExecutor(2, run=run, preload=nothing)
 try:
     futures = [executor.submit(make_job(folder / what, what)) for what in sys.argv[2:]]
-    wait(futures)
+    for future in futures:
+        future.exception()
 except KeyboardInterrupt:
     executor.cancel()
     left = Path("/proc/self/task", str(os.getpid()), "children").read_text()

@@ -15,7 +15,6 @@ import select
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +22,8 @@ import pytest
 from fuzz.mutants import TARGETS, TIMEOUT_SECONDS, Task, compile_job, mutate, outline_job
 
 from gpubuild.errors import GpubuildError, StepCrashedError, StepError
+from gpubuild.execute.executor import Future
 from gpubuild.execute.local import LocalExecutor
-from gpubuild.model.job import JobResult
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
@@ -91,10 +90,10 @@ def put_through(tasks: list[Task], tools: dict[str, tuple[str, ...]]) -> Tally:
     return tally
 
 
-def judge(future: Future[JobResult], what: str) -> bool:
+def judge(future: Future, what: str) -> bool:
     """Whether a step succeeded; if not, after an error that says something. Anything else fails the test."""
     try:
-        future.result(timeout=0)
+        future.result()
     except StepCrashedError as error:
         assert "timed out" not in error.message, f"{what} hangs"
         assert error.stage, f"{what}: a crash must name its stage: {error.render()}"
@@ -114,14 +113,14 @@ def build(task: Task, executor: LocalExecutor, tools: dict[str, tuple[str, ...]]
     folder = Path(task["folder"] + "-again")
     outline = outline_job(Path(task["source"]), folder / "outline")
     future = executor.submit(outline)
-    wait([future])
+    future.exception()
     if not judge(future, task["source"]):
         return
     for module in json.loads((outline.workdir / "out/index.json").read_text())["modules"]:
         text = outline.workdir / f"out/module.{module['index']}.mlir"
         job = compile_job(module["name"], text, task, folder / f"compile{module['index']}", tools)
         future = executor.submit(job)
-        wait([future])
+        future.exception()
         judge(future, f"{task['source']} for {task['target']}")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 
 from gpubuild.cache.store import LocalOnly, Store, StoreStats
+from gpubuild.execute.executor import Future
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.step import ActionResult, Blob
+from gpubuild.model.step import ActionResult, Blob, Params
 
 
 def finish_job(job: Job, outputs: Mapping[str, bytes]) -> JobResult:
@@ -44,16 +44,21 @@ class FakeExecutor:
     def workers(self) -> int:
         return self._workers
 
-    def submit(self, job: Job, rank: int = 0) -> Future[JobResult]:
+    def submit(self, job: Job, rank: int = 0) -> Future:
         assert not self.closed, "submit after close"
         self.jobs.append(job)
-        future: Future[JobResult] = Future()
-        future.set_running_or_notify_cancel()
+        future = Future()
         try:
             future.set_result(self._run(job))
         except BaseException as error:
             future.set_exception(error)
         return future
+
+    def expect(self, params: Iterable[Params]) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
 
     def cancel(self) -> None:
         self.cancelled = True

@@ -22,6 +22,7 @@ from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import frozen
 
 _CHUNK_BYTES = 1 << 20
+_MOST_OPEN = 64  # files that are written before the first of them is synced
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 # Non-blocking: a FIFO instead of a blob must not stop a build.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -120,47 +121,53 @@ class BlobFolder:
     def add(self, files: Mapping[Blob, Path]) -> list[Blob]:
         """Store files as durable blobs. Return the new ones.
 
-        All are written before the first is synced: else each would wait for the disk by itself.
+        Many are written before the first is synced: else each would wait for the disk by itself.
         Raises ``SourceError`` when a file's bytes are not those of its blob; then none is stored.
         """
-        staged: dict[str, Blob] = {}
-        coming: set[Digest] = set()
+        staged: dict[Digest, tuple[str, Blob]] = {}  # the names of copies
+        unsynced: list[int] = []  # their descriptors
         try:
             for blob, file in files.items():
-                if temporary := self._stage(blob, file, coming=coming):
-                    staged[temporary] = blob
-                    coming.add(blob.digest)
-            for temporary in staged:
-                with _closing(handle := os.open(temporary, _READ)):
-                    os.fsync(handle)
-            for temporary, blob in staged.items():
-                self._rename(temporary, blob.digest)
+                self._stage(blob, file, staged, unsynced)
+                if len(unsynced) == _MOST_OPEN:
+                    _sync_and_close(unsynced)
+            _sync_and_close(unsynced)
+            for digest, (temporary, _) in staged.items():
+                self._rename(temporary, digest)
         except BaseException:
-            for temporary in staged:
+            for handle in unsynced:
+                os.close(handle)
+            for temporary, _ in staged.values():
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
             raise
-        self.sync([blob.digest for blob in staged.values()])
-        return list(staged.values())
+        self.sync(list(staged))
+        return [blob for _, blob in staged.values()]
 
-    def _stage(self, blob: Blob, file: Path, *, coming: set[Digest]) -> str | None:
-        """Return a complete copy of ``file``, not synced; ``None`` if ``blob`` exists or is ``coming``."""
+    def _stage(
+        self, blob: Blob, file: Path, staged: dict[Digest, tuple[str, Blob]], unsynced: list[int]
+    ) -> None:
+        """Add a copy of ``file`` to ``staged`` and ``unsynced``, unless ``blob`` exists."""
         try:
             source = os.open(file, _READ)
         except OSError as error:
             raise SourceError(f"cannot read {file}: {error.strerror}") from error
-        with _closing(source):
-            if blob.digest in coming or self.has(blob):
+        try:
+            if blob.digest in staged or self.has(blob):
                 _expect(_copy(source, None), blob, file)
                 with contextlib.suppress(OSError):
                     os.utime(self._name(blob.digest))  # for the order of eviction
-                return None
-            with self._new_file() as (temporary, target):
-                _expect(_copy(source, target), blob, file)
-                os.fchmod(target, 0o444)
-                with contextlib.suppress(OSError):  # begins to write without waiting
-                    os.posix_fadvise(target, 0, 0, os.POSIX_FADV_DONTNEED)
-                return temporary
+                return
+            temporary = self._temporary()
+            target = os.open(temporary, _CREATE, 0o600)
+            staged[blob.digest] = temporary, blob
+            unsynced.append(target)
+            _expect(_copy(source, target), blob, file)
+            os.fchmod(target, 0o444)
+            with contextlib.suppress(OSError):  # begins to write without waiting
+                os.posix_fadvise(target, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(source)
 
     def add_chunks(self, blob: Blob, chunks: Iterable[bytes]) -> None:
         """Store the bytes that another cache sends for ``blob``. Durable only after :meth:`sync`.
@@ -357,6 +364,13 @@ def _closing(handle: int) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _sync_and_close(handles: list[int]) -> None:
+    for handle in handles:
+        os.fsync(handle)
+    while handles:
+        os.close(handles.pop())
 
 
 def _sync_folder(folder: str) -> None:

@@ -19,7 +19,9 @@ from gpubuild import environment
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import Witness
+from gpubuild.cli import quick
 from gpubuild.errors import InterruptedBuildError
+from gpubuild.execute import local
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
@@ -154,7 +156,22 @@ def test_an_edited_input(world: World, name: str) -> None:
     world.good_build()
     path = world.root / name
     keep_times(path, path.read_bytes().swapcase() + b" ")
-    assert not world.proven()
+    found = world.receipt()
+    assert found is not None and not found.proves(world.request())
+    assert found.edited == str(path)
+
+
+def test_an_edited_source_lets_mlir_be_loaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(local, "start_early", started.append)
+    arguments = ["-f", str(world.root / "targets.yaml"), "-j3"]
+    world.good_build()
+    assert quick.answer(arguments) is not None
+    (world.root / "main.c").write_text("int main2;")
+    assert quick.answer(arguments) is None and not started
+    world.good_build()
+    (world.root / "app.mlir").write_text("k two\n")
+    assert quick.answer(arguments) is None and started == [3]
 
 
 @pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "inc/x.h"])

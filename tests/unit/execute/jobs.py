@@ -14,9 +14,9 @@ from pathlib import Path
 
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
-from gpubuild.execute.child import Channel
+from gpubuild.execute.channel import Channel
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.step import LinkParams, StepKind
+from gpubuild.model.step import OutlineParams, StepKind
 from gpubuild.toolchain.run import run_tool
 
 
@@ -24,8 +24,8 @@ def make_job(workdir: Path, what: str, *, timeout_seconds: float = 0.0) -> Job:
     workdir.mkdir(parents=True, exist_ok=True)
     return Job(
         step_id=what,
-        kind=StepKind.LINK,
-        params=LinkParams(),
+        kind=StepKind.OUTLINE,
+        params=OutlineParams(source_name=what),
         inputs=(),
         output_names=(),
         tools={},

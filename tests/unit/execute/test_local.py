@@ -9,8 +9,10 @@ import pytest
 from unit.execute.jobs import make_job, nothing, run
 
 from gpubuild.errors import GpubuildError, InterruptedBuildError, NoRoomError, StepCrashedError, StepError
-from gpubuild.execute.local import LocalExecutor
+from gpubuild.execute.executor import Executor, LazyExecutor, early
+from gpubuild.execute.local import LocalExecutor, start_early
 from gpubuild.model.job import Job, JobResult
+from gpubuild.model.step import OutlineParams
 
 PATIENCE = 120.0  # seconds until a test that should end is called stuck
 
@@ -238,13 +240,28 @@ def test_the_parts_of_the_engine_are_loaded_for_jobs_that_need_them(tmp_path: Pa
             stream.write(f"{part} ")
 
     parts = {"describe": "", "quick": "some", "slow": "all"}
-    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda job: parts[job.step_id])
+    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda p: parts[p.source_name])
     loaded = []
     for number, what in enumerate(["describe", "quick", "slow", "quick"]):
         assert executor.submit(make_job(tmp_path / str(number), what)).result(PATIENCE)
         loaded.append((tmp_path / "loaded").read_text() if (tmp_path / "loaded").exists() else "")
     executor.close()
     assert loaded == ["", "some ", "some all ", "some all "]
+
+
+def test_the_parts_of_expected_jobs_are_loaded_without_one(tmp_path: Path) -> None:
+    def preload(part: str) -> None:
+        with (tmp_path / "loaded").open("a") as stream:
+            stream.write(f"{part} ")
+
+    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda p: p.source_name)
+    executor.expect(OutlineParams(source_name=what) for what in ("quick", "slow", "quick"))
+    while not (tmp_path / "loaded").exists() or (tmp_path / "loaded").read_text() != "quick slow ":
+        time.sleep(0.01)
+    assert executor.submit(make_job(tmp_path / "w", "slow")).result(PATIENCE)
+    executor.finish()
+    executor.close()
+    assert (tmp_path / "loaded").read_text() == "quick slow "
 
 
 def test_an_engine_that_cannot_be_loaded(tmp_path: Path) -> None:
@@ -286,6 +303,20 @@ def test_closing_an_executor_that_never_worked() -> None:
     executor.close()
     with pytest.raises(ProcessLookupError):
         os.kill(forker, 0)
+
+
+def test_an_executor_made_early_is_used_if_it_suits() -> None:
+    def make(workers: int) -> Executor:
+        raise AssertionError("another one was made")
+
+    start_early(2)
+    made = early[-1]
+    other, suited = LazyExecutor(3, make), LazyExecutor(2, make)
+    other.use_early()
+    assert early == [made]
+    suited.use_early()
+    assert suited.start() is made and not early
+    suited.close()  # while MLIR is being loaded
 
 
 def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:

@@ -26,6 +26,41 @@ def test_folders_are_empty_private_and_different(tmp_path: Path) -> None:
     assert not one.exists() and two.exists()
 
 
+def test_a_folder_is_used_again_without_its_files(tmp_path: Path) -> None:
+    area = WorkArea(tmp_path / "work")
+    first = area.new()
+    for name in ("out", "tmp"):
+        (first / name).mkdir()
+        (first / name / "file").write_text("x")
+    (first / "stage").write_text("x")
+    area.reuse(first)
+    assert area.new() == first
+    assert sorted(path.name for path in first.rglob("*")) == ["out", "tmp"]
+    assert area.new() != first
+
+
+@pytest.mark.parametrize("left", ["other", "tmp/deeper", "out/tmp"])
+def test_a_folder_with_other_subfolders_is_not_used_again(tmp_path: Path, left: str) -> None:
+    area = WorkArea(tmp_path / "work")
+    first = area.new()
+    for name in ("out", "tmp", left):
+        (first / name).mkdir()
+    area.reuse(first)
+    assert not first.exists()
+    assert area.new() != first
+
+
+def test_a_link_in_a_folder_to_use_again_is_not_followed(tmp_path: Path) -> None:
+    area = WorkArea(tmp_path / "work")
+    first = area.new()
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "file").write_text("x")
+    (first / "tmp").symlink_to(tmp_path / "user")
+    area.reuse(first)
+    assert (tmp_path / "user" / "file").exists()
+    assert area.new() == first and list(first.iterdir()) == []
+
+
 def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
     area = WorkArea(tmp_path / "work")
     area.new()
