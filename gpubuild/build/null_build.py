@@ -38,9 +38,18 @@ Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read 
 Request: TypeAlias = "list[Any]"
 
 
-def request_of(file: str, build_dir: str, programs: Iterable[str], targets: Iterable[str]) -> Request:
-    """Return a request. ``file`` and ``build_dir`` are absolute; order counts."""
-    return [file, build_dir, list(programs), list(targets)]
+def request_of(
+    file: str,
+    build_dir: str,
+    programs: Iterable[str],
+    targets: Iterable[str],
+    variant: Iterable[Any] = ("", [], []),
+) -> Request:
+    """Return a request. ``file`` and ``build_dir`` are absolute; order counts.
+
+    ``variant`` is ``model.project.Variant.request()``.
+    """
+    return [file, build_dir, list(programs), list(targets), *variant]
 
 
 def host_facts() -> dict[str, Any]:

@@ -69,11 +69,11 @@ def changes(before: Seen) -> list[Path]:
     return [path for path in before if now[path] != before[path]]
 
 
-def configured_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
+def configured_files(file: Path, load: Callable[[], Project]) -> list[Path]:
     """Return the project file and the files that it names; only itself when it cannot be read."""
     found = [file.absolute()]
     with suppress(GpubuildError):
-        found += named_files(load(file))
+        found += named_files(load())
     return list(dict.fromkeys(found))
 
 

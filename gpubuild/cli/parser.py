@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpubuild import __version__
 from gpubuild.cli.options import (
+    PROJECT,
     Parser,
     Text,
     add_build_options,
@@ -270,7 +271,7 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
         epilog=_EXPLAIN_EPILOG,
     )  # fmt: skip
     parser.add_argument("step", metavar="STEP", help="the id of a step, or some of its parts")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     add_options(parser, "targets", text="the -t options of the build; may be repeated")
     parser.add_argument("--all", action="store_true", help="also list unchanged parts")
     add_options(parser, "json")
@@ -308,7 +309,7 @@ def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _clean(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "clean", "remove the outputs of builds; the cache stays")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, "file", "build_dir", "profile")
     add_options(parser, "dry_run", text="list the files; remove nothing")
 
 
@@ -341,9 +342,8 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
         parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
-        add_options(
-            parser, "file", *(["build_dir"] if name in ("stats", "export") else []), "cache_dir", "json"
-        )
+        of_build = ("build_dir", "profile") if name in ("stats", "export") else ()
+        add_options(parser, "file", *of_build, "cache_dir", "json")
         return parser
 
     add("stats", "show the size of the cache, and how often it served the last builds of this project")
@@ -376,7 +376,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
         handler="gpubuild.cli.views:graph",
     )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to draw (default: everything)")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     add_options(parser, "targets", text="draw device code for this target only; may be repeated")
     add_modules(parser, "draw only the steps that make or use this gpu.module")
     parser.add_argument("--format", choices=GRAPH_FORMATS, help="default: that of the suffix of -o, else svg")
@@ -413,7 +413,7 @@ def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "compdb", "write compile_commands.json, the options of C sources for editors",
         handler="gpubuild.cli.views:compdb",
     )  # fmt: skip
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     _add_output(parser, "compile_commands.json")
 
 

@@ -19,8 +19,9 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from typing import TextIO
 
-FLAG, PATH, NUMBER, WORDS = "flag", "path", "number", "words"  # words: may be repeated
+FLAG, PATH, NUMBER, WORD, WORDS = "flag", "path", "number", "word", "words"  # words: may be repeated
 PROJECT_FILE = "targets.yaml"
+PROFILE = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 # Options of `build` by attribute: spellings, kind of value, name of the value in help, help.
 OPTIONS = {
@@ -32,6 +33,19 @@ OPTIONS = {
         PATH,
         "DIR",
         "build folder (default: build, beside the project file)",
+    ),
+    "profile": (("--profile",), WORD, "NAME", "merge the keys of this profile; builds into build-NAME"),
+    "assignments": (
+        ("--set",),
+        WORDS,
+        "KEY=VALUE",
+        "set a key of targets.yaml, such as defaults.debug=true; may be repeated",
+    ),
+    "defines": (
+        ("-D", "--define"),
+        WORDS,
+        "NAME[=VALUE]",
+        "define a macro of C sources, and ${NAME} in passes; may be repeated",
     ),
     "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
     "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
@@ -62,11 +76,16 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         file = os.path.abspath(given)
         if ".." in given and os.path.realpath(file) != os.path.realpath(given):
             return None
-        build_dir = os.path.join(os.path.dirname(file), "build")
+        profile = options.get("profile", [""])[0]
+        build_dir = os.path.join(os.path.dirname(file), f"build-{profile}" if profile else "build")
         if "build_dir" in options:
             build_dir = os.path.join(os.getcwd(), options["build_dir"][0])
         request = null_build.request_of(
-            file, build_dir, options.get("programs", []), options.get("targets", [])
+            file,
+            build_dir,
+            options.get("programs", []),
+            options.get("targets", []),
+            (profile, options.get("assignments", []), options.get("defines", [])),
         )
         found = null_build.read(null_build.path_for(request))
         if found is None or not found.proves(request):
@@ -108,6 +127,8 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
         most = len(set(values)) if kind == WORDS else 1
         if name in _NOT_QUICK or (kind != FLAG and len(values) > most):
             return None
+    if not re.fullmatch(PROFILE, found.get("profile", ["_"])[0]):
+        return None
     jobs, build_dir = found.get("jobs", ["1"])[0], found.get("build_dir", ["."])[0]
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
         return None

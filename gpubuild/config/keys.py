@@ -17,6 +17,7 @@ from gpubuild.config.spec import (
     Table,
     Text,
     Whole,
+    partial,
     path_with,
 )
 from gpubuild.model.project import Offload, RemoteMode
@@ -416,13 +417,22 @@ def _program(kinds: Sequence[str]) -> Record:
     )
 
 
+INCLUDE = ListOf(item=_PATH, min_items=1, unique=True)
+
+
 def document() -> Record:
     """What targets.yaml holds, with the kinds of targets that are registered."""
     return _document(registry.vendors())
 
 
+def partial_document() -> Record:
+    """What a profile holds: keys that replace those of the project, none of them required."""
+    return _partial_document(registry.vendors())
+
+
 @cache
 def _document(vendors: tuple[Vendor, ...]) -> Record:
+    replaceable = _replaceable(vendors)
     return Record(
         what="targets.yaml",
         empty=False,
@@ -432,6 +442,34 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
                 help=f"Version of this format: {VERSION}.",
                 required=True,
             ),
+            **replaceable.keys,
+            "include": Key(
+                spec=INCLUDE,
+                help="Files of this format, relative to the file that names them. Keys of this file, and of "
+                "later ones in the list, are merged over theirs.",
+                aka=("includes", "import", "imports", "extends"),
+            ),
+            "profiles": Key(
+                spec=Table(what="profiles", name=_NAME, value=_partial_document(vendors)),
+                help="Keys by profile, merged over those of the project with --profile NAME.",
+                aka=("profile", "configurations", "configs", "variants"),
+            ),
+        },
+    )
+
+
+@cache
+def _partial_document(vendors: tuple[Vendor, ...]) -> Record:
+    found = partial(_replaceable(vendors))
+    assert isinstance(found, Record)  # noqa: S101 - as the argument
+    return found
+
+
+@cache
+def _replaceable(vendors: tuple[Vendor, ...]) -> Record:
+    return Record(
+        what="a profile",
+        keys={
             "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
             "defaults": Key(
                 spec=Record(what="defaults", keys=_OPTIONS),

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.config.host import read_host
-from gpubuild.config.keys import VERSION, document
+from gpubuild.config.keys import document
+from gpubuild.config.merge import Configuration
 from gpubuild.config.programs import all_sources, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
-from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse, resolve
+from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, Location
-from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode
+from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode, Variant
+from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, shown_path, size_of
 
+_PLAIN = Variant()
 
-def load_project(path: Path) -> Project:
+
+def load_project(path: Path, variant: Variant = _PLAIN) -> Project:
     """Read the project file at ``path``.
 
-    Raises ``ConfigError`` with all mistakes in file order, each with its place; also when the file
-    is not there, cannot be read or is not UTF-8.
+    Raises ``ConfigError`` with all errors and their locations, also for a file that cannot be read or is
+    not UTF-8, and ``UsageError`` for options in ``variant`` that cannot be applied.
     """
     try:
         data = path.read_bytes()
@@ -33,7 +37,7 @@ def load_project(path: Path) -> Project:
             [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))],
             hint="" if isinstance(error, PermissionError) else _nearby(path) or hint,
         ) from error
-    return loads(data, path)
+    return loads(data, path, variant=variant)
 
 
 def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Diagnostic | None:
@@ -72,42 +76,36 @@ def _nearby(path: Path) -> str:
     return ""
 
 
-def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
+def loads(
+    text: str | bytes,
+    path: Path,
+    *,
+    machine: str = "",
+    variant: Variant = _PLAIN,
+    read: Callable[[Path], bytes] = Path.read_bytes,
+) -> Project:
     """Like :func:`load_project`, for the ``text`` of a file that is, or would be, at ``path``.
 
-    ``machine`` stands in for ``platform.machine()`` when CPU targets are settled.
+    ``machine`` stands in for ``platform.machine()`` when CPU targets are settled. ``read`` is called for
+    each included file.
     """
     name = shown_path(path)
     text = decode(text, name) if isinstance(text, bytes) else text
     problems = Problems(name, text)
-    tree = parse(text, problems)
-    if tree is None:
-        raise problems.error()
-    if _foreign_version(tree, problems):
-        raise problems.error()
-    checked = check(tree, document(), problems)
+    file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+    configuration = Configuration(file, problems, read)
+    checked = check(configuration.load(text, variant), document(), problems)
     if checked is None:
         raise problems.error()
-    project = _project(checked, path, problems, machine)
+    project = _project(checked, file, problems, machine, configuration)
     if problems:
         raise problems.error()
-    return project
+    return replace(project, variant=variant, included=tuple(configuration.included))
 
 
-def _foreign_version(tree: Node, problems: Problems) -> bool:
-    """Whether the file is of another version, whose other keys we cannot judge."""
-    member = tree.members.get("version")
-    if member is None or member.node.shape is not Shape.WHOLE or member.node.scalar == VERSION:
-        return False
-    problems.add(
-        member.node.place,
-        f"version {member.node.scalar} of this format is not supported; this gpubuild reads {VERSION}",
-    )
-    return True
-
-
-def _project(document: Node, path: Path, problems: Problems, machine: str) -> Project:
-    file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+def _project(
+    document: Node, file: Path, problems: Problems, machine: str, configuration: Configuration
+) -> Project:
     root = file.parent
     members = document.members
     defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
@@ -121,7 +119,15 @@ def _project(document: Node, path: Path, problems: Problems, machine: str) -> Pr
         file=file,
         targets=read_targets(root, target_members, defaults, problems, machine),
         # Names count as declared even where their options are wrong: that is reported already.
-        programs=read_programs(root, program_members, tuple(target_members), host, problems),
+        programs=read_programs(
+            root,
+            program_members,
+            tuple(target_members),
+            host,
+            problems,
+            defines=configuration.defines,
+            added=tuple(configuration.added_targets),
+        ),
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),

@@ -19,17 +19,32 @@ def read_programs(
     declared: tuple[str, ...],
     host: HostSection,
     problems: Problems,
+    *,
+    defines: Mapping[str, str | None],
+    added: tuple[str, ...],
 ) -> dict[str, Program]:
     """All programs, in file order.
 
     ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
+    ``defines`` replace macros of all sources. Everything is also compiled for the targets ``added``.
     """
-    reader = _Reader(root, declared, host, problems)
+    forced = HostOptions(define=tuple(defines.items()))
+    reader = _Reader(root, declared, host, problems, forced, added)
     return {name: reader.program(name, m.node) for name, m in members.items()}
 
 
 class _Reader:
-    def __init__(self, root: Path, declared: tuple[str, ...], host: HostSection, problems: Problems) -> None:
+    def __init__(
+        self,
+        root: Path,
+        declared: tuple[str, ...],
+        host: HostSection,
+        problems: Problems,
+        forced: HostOptions,
+        added: tuple[str, ...],
+    ) -> None:
+        self._forced = forced
+        self._added = added
         self._root = root
         self._declared = declared
         self._host = host
@@ -43,7 +58,7 @@ class _Reader:
         link = _child(node, "link")
         sources = self._sources(_child(node, "sources"))
         host = self._host_section(node)
-        options = host.options.over(self._host.options)
+        options = self._forced.over(host.options.over(self._host.options))
         return Program(
             name=name,
             sources=sources,
@@ -57,7 +72,7 @@ class _Reader:
             source_hosts={
                 source: own
                 for source in sources
-                if (own := _own(source, host, self._host).over(options)) != options
+                if (own := self._forced.over(_own(source, host, self._host).over(options))) != options
             },
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
@@ -108,7 +123,7 @@ class _Reader:
             else:
                 hint = nearest_or_all(str(item.scalar), self._declared, what="declared")
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
-        return tuple(names)
+        return tuple(dict.fromkeys((*names, *self._added))) if names else ()
 
     def _module(self, node: Node) -> ModuleOverride:
         opt_level, fast_math, debug = (scalar(node, k) for k in ("opt_level", "fast_math", "debug"))

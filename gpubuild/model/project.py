@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.target import Target
@@ -27,6 +28,20 @@ class BuildOptions:
     dry_run: bool = False
     link: bool = True  # False: end with the objects that a linker would read
     dump_ir: Path | None = None  # absolute: where steps write their IR after every stage
+
+
+@frozen
+class Variant:
+    """What a command line merges over targets.yaml. ``targets`` that it does not list are added."""
+
+    profile: str = ""
+    settings: tuple[str, ...] = ()  # KEY=VALUE
+    defines: tuple[str, ...] = ()  # NAME or NAME=VALUE
+    targets: tuple[str, ...] = ()
+
+    def request(self) -> list[Any]:
+        """Return what a null build compares, besides the targets."""
+        return [self.profile, list(self.settings), list(self.defines)]
 
 
 # What a driver would take for more than the beginning of a folder's name: `-I=dir` is in the sysroot.
@@ -200,3 +215,5 @@ class Project:
     cache: CacheConfig
     opt_level: int = 3  # defaults that also govern host code
     debug: bool = False
+    variant: Variant = Variant()
+    included: tuple[Path, ...] = ()  # further files that it was loaded from

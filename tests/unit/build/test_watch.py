@@ -80,7 +80,7 @@ def test_named_and_read_files(tmp_path: Path) -> None:
     assert read_by_build(layout) == look([tmp_path / "a.mlir"])
 
 
-def _refuse(_: Path):
+def _refuse() -> Project:
     raise UsageError("broken")
 
 

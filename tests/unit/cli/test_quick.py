@@ -19,6 +19,8 @@ PIECES = (
     ["-j", "4"], ["-j4"], ["-j", "0"], ["-j0"], ["-jx"], ["--jobs=3"], ["--jobs", "-1"], ["-j"],
     ["-t", "cpu"], ["-t", "sm_90"], ["--target=cpu"], ["-t"], ["-tcpu"],
     ["-f", "x/targets.yaml"], ["--file=y.yaml"], ["-f="], ["--file="], ["-f", ""],
+    ["--profile", "a"], ["--profile=b"], ["--profile", "/"], ["--set", "a=1"], ["--set=b=2"], ["-D", "N=1"],
+    ["-DN"], ["--define", "N"],
     ["--build-dir", "out"], ["--build-dir=out"], ["--cache-dir", "c"],
     ["-n"], ["--trace", "t.json"], ["--", "x"], ["--nonsense"], ["--jso"], ["-kq"], ["-h"],
 )  # fmt: skip
