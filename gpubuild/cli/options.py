@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROFILE, PROJECT_FILE, WORD, WORDS
+from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROFILE, WORD, WORDS, find_project
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project, Variant
 from gpubuild.support.text import suggestion
@@ -82,7 +82,7 @@ def add_options(parser: Parser, *names: str, text: str = "") -> None:
         if kind == FLAG:
             parser.add_argument(*spellings, dest=name, action="store_true", help=text or usual)
             continue
-        default = Path(PROJECT_FILE) if name == "file" else {NUMBER: 0, WORDS: []}.get(kind)
+        default = Path(find_project()) if name == "file" else {NUMBER: 0, WORDS: []}.get(kind)
         parser.add_argument(
             *spellings, dest=name, metavar=metavar, default=default, help=text or usual,
             action="append" if kind == WORDS else "store", type=_TYPES[kind],

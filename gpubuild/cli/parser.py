@@ -156,6 +156,7 @@ def make_parser(*, only: str = "") -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
+    parser.add_argument("-C", metavar="DIR", help="change to this folder first (before COMMAND)")
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",

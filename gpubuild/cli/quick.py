@@ -27,7 +27,12 @@ PROFILE = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 OPTIONS = {
     "quiet": (("-q", "--quiet"), FLAG, "", "show errors, warnings and results only"),
     "verbose": (("-v", "--verbose"), FLAG, "", "also list steps that had nothing to do"),
-    "file": (("-f", "--file"), PATH, "FILE", f"the project file (default: {PROJECT_FILE})"),
+    "file": (
+        ("-f", "--file"),
+        PATH,
+        "FILE",
+        f"the project file (default: {PROJECT_FILE} here or in a folder above)",
+    ),
     "build_dir": (
         ("--build-dir",),
         PATH,
@@ -72,7 +77,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         options = parse(arguments)
         if options is None or environment.malformed():
             return None
-        given = options.get("file", [PROJECT_FILE])[0]
+        given = options["file"][0] if "file" in options else find_project()
         file = os.path.abspath(given)
         if ".." in given and os.path.realpath(file) != os.path.realpath(given):
             return None
@@ -92,9 +97,34 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
             return None
         if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):
             return None  # the whole command colours locations
-        return _report(options, found, began)
+        out, err = _report(options, found, began)
+        searched = "file" not in options and "quiet" not in options
+        return out, (using(given) if searched else "") + err
     except Exception:  # of any kind: the whole command reports it
         return None
+
+
+def find_project() -> str:
+    """Return the project file of this folder, or of the nearest one above that has one.
+
+    The search ends at the home folder, at the border of a file system and at a folder that all users can
+    write to, such as /tmp.
+    """
+    folder, up = os.getcwd(), ""
+    ends = (os.path.realpath(environment.home()), "/")
+    device = os.stat(folder).st_dev
+    while not os.path.exists(os.path.join(folder, PROJECT_FILE)):
+        above = os.path.dirname(folder)
+        found = os.stat(above)
+        if folder in ends or above in ends or found.st_dev != device or found.st_mode & 0o002:
+            return PROJECT_FILE
+        folder, up = above, f"../{up}"
+    return up + PROJECT_FILE
+
+
+def using(file: str) -> str:
+    """Return the line that names a project file in a folder above; nothing for one in this folder."""
+    return "" if file == PROJECT_FILE else f"project: {visible(file)}\n"
 
 
 def parse(arguments: list[str]) -> dict[str, list[str]] | None:

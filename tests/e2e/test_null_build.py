@@ -152,6 +152,20 @@ def test_each_request_has_its_own_answer(settled: Path) -> None:
     assert was_quick(settled, "-f", str(settled / "targets.yaml"))
 
 
+def test_a_folder_below(settled: Path) -> None:
+    """The project file of a folder above is found, and named."""
+    # `python -m` looks for packages in the current folder, which is a part of what is proven.
+    assert gpubuild("build", cwd=settled / "inc").err == "project: ../targets.yaml\n"
+    assert was_quick(settled / "inc")
+    quick = gpubuild("build", cwd=settled / "inc")
+    assert quick.err == "project: ../targets.yaml\n"
+    assert quick.out.endswith(f" → {settled}/build/hello/hello, {settled}/build/other/other\n")
+    assert not gpubuild("build", "-q", cwd=settled / "inc").err
+    assert gpubuild("-C", "inc", "build", cwd=settled).err == quick.err
+    whole = gpubuild("build", "-n", cwd=settled / "inc")
+    assert (whole.code, whole.err) == (0, quick.err)
+
+
 def said(project: Path, folder: str = "build") -> str:
     command = [project / folder / "hello/hello"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -67,6 +67,39 @@ def test_the_unusual_is_left_to_the_whole_command(arguments: list[str]) -> None:
     assert quick.parse(arguments) is None
 
 
+@pytest.mark.parametrize(
+    ("file", "home", "found"),
+    [
+        ("a/b/c", "/nowhere", "targets.yaml"),
+        ("a/b", "/nowhere", "../targets.yaml"),
+        (".", "/nowhere", "../../../targets.yaml"),
+        (".", "", "../../../targets.yaml"),
+        (".", "a", "targets.yaml"),  # the search ends below the home folder
+        ("a", "a", "targets.yaml"),
+        ("a/b", "a/b/c", "targets.yaml"),
+    ],
+)
+def test_the_project_file_of_a_folder_above(
+    file: str, home: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / file / "targets.yaml").touch()
+    monkeypatch.setenv("HOME", home if home.startswith("/") or not home else str(tmp_path / home))
+    monkeypatch.chdir(tmp_path / "a/b/c")
+    assert quick.find_project() == found
+
+
+def test_a_folder_that_all_can_write_to_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "targets.yaml").touch()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    assert quick.find_project() == "../targets.yaml"
+    tmp_path.chmod(0o777)
+    assert quick.find_project() == "targets.yaml"
+
+
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from gpubuild.cli import main, quick; quick.answer(['app']);"
