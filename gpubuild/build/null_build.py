@@ -20,6 +20,7 @@ from zlib import crc32
 from gpubuild import environment
 from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.support.patterns import matches
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ class Receipt:
         if check["boot"] != environment.boot():
             return False
         if any(os.path.exists(path) for path in check["absent"]):
+            return False
+        if check["patterns"] and any(matches(*p) != found for *p, found in check["patterns"]):
             return False
         doubtful = set(check["doubtful"])
         doubtful.update(_changed(check["files"]))

@@ -171,6 +171,7 @@ class Witness:
                 if output.executable
             ),
             "absent": sorted(absent),
+            "patterns": [[folder, pattern, list(found)] for folder, pattern, found in project.patterns],
         }
         return null_build.dumps(check, show)
 

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TypeAlias
@@ -26,6 +27,7 @@ from gpubuild.plan.layout import Layout
 from gpubuild.plan.library_search import places
 from gpubuild.plan.sources import SourcePlanner, find_variants
 from gpubuild.support.file_stamp import Stat, stamp
+from gpubuild.support.patterns import is_pattern
 
 Seen: TypeAlias = "Mapping[Path, Stat | None]"  # None: there is no such file
 
@@ -70,10 +72,14 @@ def changes(before: Seen) -> list[Path]:
 
 
 def configured_files(file: Path, load: Callable[[], Project]) -> list[Path]:
-    """Return the project file and the files that it names; only itself when it cannot be read."""
+    """Return the project file, the files that it names, and folders in which patterns match."""
     found = [file.absolute()]
     with suppress(GpubuildError):
-        found += named_files(load())
+        project = load()
+        found += named_files(project)
+        for folder, pattern, _ in project.patterns:  # a new file may match
+            fixed = takewhile(lambda part: not is_pattern(part), Path(pattern).parts)
+            found += folders_in(Path(folder, *fixed), Path())
     return list(dict.fromkeys(found))
 
 

@@ -320,7 +320,8 @@ def _program(kinds: Sequence[str]) -> Record:
         keys={
             "sources": Key(
                 spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
-                help="Files it is made of, relative to this file: " + " ".join(SOURCE_SUFFIXES),
+                help="Files it is made of, or patterns such as src/*.mlir and **/*.c, relative to this file: "
+                + " ".join(SOURCE_SUFFIXES),
                 required=True,
                 aka=("files", "srcs", "src"),
             ),

@@ -10,7 +10,7 @@ from gpubuild import environment
 from gpubuild.config.host import read_host
 from gpubuild.config.keys import document
 from gpubuild.config.merge import Configuration
-from gpubuild.config.programs import all_sources, read_programs
+from gpubuild.config.programs import Patterns, all_sources, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
@@ -112,7 +112,8 @@ def _project(
     target_members = members["targets"].node.members if "targets" in members else {}
     program_members = members["programs"].node.members if "programs" in members else {}
     host_node = members["host"].node if "host" in members else None
-    sources = all_sources(program_members)
+    patterns: Patterns = {}
+    sources = all_sources(root, program_members, problems, patterns)
     host = read_host(root, host_node, problems, sources=sources, owner="any program")
     return Project(
         root=root,
@@ -127,10 +128,12 @@ def _project(
             problems,
             defines=configuration.defines,
             added=tuple(configuration.added_targets),
+            patterns=patterns,
         ),
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),
+        patterns=tuple((folder, pattern, found) for (folder, pattern), found in patterns.items()),
     )
 
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import debug_level, read_libraries, scalar
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing, nearest_or_all
+from gpubuild.config.yaml_tree import (
+    Member,
+    Node,
+    Place,
+    Problems,
+    Shape,
+    existing,
+    nearest_or_all,
+    resolve,
+)
 from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.support.patterns import is_pattern, matches
 from gpubuild.targets import registry
+
+Patterns: TypeAlias = dict[tuple[str, str], tuple[str, ...]]  # by folder and pattern
 
 
 def read_programs(
@@ -22,14 +36,16 @@ def read_programs(
     *,
     defines: Mapping[str, str | None],
     added: tuple[str, ...],
+    patterns: Patterns,
 ) -> dict[str, Program]:
     """All programs, in file order.
 
     ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
     ``defines`` replace macros of all sources. Everything is also compiled for the targets ``added``.
+    ``patterns`` collects the patterns of sources.
     """
     forced = HostOptions(define=tuple(defines.items()))
-    reader = _Reader(root, declared, host, problems, forced, added)
+    reader = _Reader(root, declared, host, problems, forced, added, patterns)
     return {name: reader.program(name, m.node) for name, m in members.items()}
 
 
@@ -42,8 +58,10 @@ class _Reader:
         problems: Problems,
         forced: HostOptions,
         added: tuple[str, ...],
+        patterns: Patterns,
     ) -> None:
         self._forced = forced
+        self.patterns = patterns
         self._added = added
         self._root = root
         self._declared = declared
@@ -80,19 +98,26 @@ class _Reader:
 
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}
+        named: set[Path] = set()
         for item in node.items if node else ():
-            path = existing(self._root, item, self._problems, what="source")
-            if path and path in found:
-                self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
-            elif path:
-                found[path] = item.place
+            paths = matching(self._root, item, self._problems, self.patterns)
+            if paths is None:
+                path = existing(self._root, item, self._problems, what="source")
+                paths = (path,) if path else ()
+                if path in named:
+                    self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
+                named.update(paths)
+            elif not paths:
+                self._problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            for path in paths:
+                found.setdefault(path, item.place)
         return tuple(found)
 
     def _host_section(self, node: Node) -> HostSection:
         member = node.members.get("host")
         if member is None:
             return HostSection()
-        sources = named_sources(node)
+        sources = named_sources(self._root, node, self._problems, self.patterns)
         section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
         if sources is not None:
             self._refuse_idle(member, section.options, sources)
@@ -168,16 +193,39 @@ class _Reader:
         }
 
 
-def all_sources(programs: Mapping[str, Member]) -> tuple[str, ...] | None:
+def matching(root: Path, item: Node, problems: Problems, patterns: Patterns) -> tuple[Path, ...] | None:
+    """Return the files that the pattern ``item`` matches; ``None`` if it is the name of a file."""
+    text = str(item.scalar)
+    if not is_pattern(text) or (path := resolve(root, item, problems)) is None or path.is_file():
+        return None
+    key = (str(problems.folder(item.place, root)), text)
+    if key not in patterns:
+        patterns[key] = tuple(matches(*key))
+    return tuple(map(Path, patterns[key]))
+
+
+def all_sources(
+    root: Path, programs: Mapping[str, Member], problems: Problems, patterns: Patterns
+) -> tuple[str, ...] | None:
     """The sources of all programs, as :func:`named_sources`."""
-    named = [named_sources(member.node) for member in programs.values()]
+    named = [named_sources(root, member.node, problems, patterns) for member in programs.values()]
     return None if None in named else tuple(dict.fromkeys(name for names in named for name in names or ()))
 
 
-def named_sources(program: Node) -> tuple[str, ...] | None:
-    """Return them as written; ``None`` where a part of them may be missing because of an error."""
+def named_sources(
+    root: Path, program: Node, problems: Problems, patterns: Patterns
+) -> tuple[str, ...] | None:
+    """Return them relative to ``root``; ``None`` where a part may be missing because of an error."""
     sources = _child(program, "sources")
-    return _texts(sources) if sources is not None and not program.flawed else None
+    if sources is None or program.flawed:
+        return None
+    found: list[str] = []
+    for item in sources.items:
+        paths = matching(root, item, problems, patterns)
+        if paths is None:
+            paths = (problems.folder(item.place, root) / str(item.scalar),)
+        found += (os.path.relpath(path, root) for path in paths)
+    return tuple(found)
 
 
 def _own(source: Path, program: HostSection, project: HostSection) -> HostOptions:

@@ -217,3 +217,4 @@ class Project:
     debug: bool = False
     variant: Variant = Variant()
     included: tuple[Path, ...] = ()  # further files that it was loaded from
+    patterns: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # of sources: folder, pattern, matches

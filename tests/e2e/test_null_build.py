@@ -181,6 +181,10 @@ def test_each_variant_has_its_own_answer(settled: Path, tmp_path: Path) -> None:
     yaml.write_text(YAML + "include: [more.yaml]\nprofiles: {slow: {defaults: {opt_level: 0}}}\n")
     included = project / "more.yaml"
     included.write_text("host: {define: {NAME: 1}}\n")
+    extra = project / "src"
+    extra.mkdir()
+    (extra / "one.c").write_text("int one;\n")
+    yaml.write_text(yaml.read_text().replace("[main.c]", "[main.c, 'src/**/*.c']"))
     requests: dict[tuple[str, ...], tuple[str, str]] = {
         (): ("build", "one 1"),
         ("-D", "NAME=2"): ("build", "one 2"),
@@ -203,6 +207,19 @@ def test_each_variant_has_its_own_answer(settled: Path, tmp_path: Path) -> None:
     included.write_text("host: {define: {NAME: 4}}\n")
     assert not was_quick(project)
     assert said(project) == "one 4\n"
+    time.sleep(2.1)
+    gpubuild("build", cwd=project)
+    assert was_quick(project)
+    (extra / "new").mkdir()
+    (extra / "new/two.h").touch()
+    assert was_quick(project)  # does not match
+    (extra / "new/two.c").write_text("int two;\n")
+    assert "preprocess/src/new/two.c" in gpubuild("build", "--explain", cwd=project).out
+    time.sleep(2.1)
+    gpubuild("build", cwd=project)
+    assert was_quick(project)
+    (extra / "one.c").unlink()
+    assert "preprocess/src/one.c" not in gpubuild("build", "--explain", cwd=project).out
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ def test_an_unlisted_target_is_added(root: Path) -> None:
         ("targets.yaml", "r: {s", "r: {version: 1, s", {}, "targets.yaml:11:53: unknown key 'version'"),
         ("targets.yaml", "", "", {"settings": ("targets.cpu.opt_level=yes",)}, "--set:1:23: expected a"),
         ("targets.yaml", "", "", {"settings": ("target.cpu=",)}, "--set:1:1: unknown key 'target'"),
+        ("targets.yaml", "k.mlir, a.c", "z/*.c, a.c", {}, "targets.yaml:6:15: the pattern 'z/*.c'"),
         ("targets.yaml", "", "", {"defines": ("9=1",)}, "-D:1:1: expected a macro's name"),
     ],
 )  # fmt: skip
@@ -147,3 +148,43 @@ def test_an_include_that_many_files_share_is_read_once(root: Path) -> None:
         assert load(root).opt_level == 0
     except GpubuildError as error:  # pragma: no cover - shows what is wrong
         raise AssertionError(error.render()) from error
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ("'*.mlir'", "a[1].mlir k.mlir"),
+        ("'**/*.mlir'", "a[1].mlir k.mlir sub/deep/z.mlir sub/x.mlir"),
+        ("sub/x.mlir, '**/x.mlir', 'sub/?.mlir', k.mlir", "sub/x.mlir k.mlir"),
+        ("'sub/*/*.mlir', '[k-x].mlir'", "sub/deep/z.mlir k.mlir"),
+        ("'a[1].mlir'", "a[1].mlir"),  # the name of a file
+    ],
+)
+def test_patterns_of_sources(root: Path, sources: str, expected: str) -> None:
+    root = root / "a [x]"
+    (root / "sub").mkdir(parents=True)
+    for name in (
+        "k.mlir",
+        "sub/x.mlir",
+        "sub/deep/z.mlir",
+        "a[1].mlir",
+        ".hidden.mlir",
+        "build/k/k.mlir",
+        "build/.gpubuild/k.mlir",
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    (root / "folder.mlir").mkdir()
+    (root / "targets.yaml").write_text(
+        f"version: 1\ntargets: {{cpu: }}\nprograms: {{p: {{sources: [{sources}]}}}}\n"
+    )
+    assert load(root).programs["p"].sources == tuple(root / name for name in expected.split())
+
+
+def test_options_of_a_source_that_a_pattern_matches(root: Path) -> None:
+    text = "programs: {p: {sources: ['*.c'], host: {sources: {a.c: {std: c99}}}}}"
+    (root / "targets.yaml").write_text(f"version: 1\ntargets: {{cpu: }}\n{text}\n")
+    assert load(root).programs["p"].host_of(root / "a.c", cxx=False).std == "c99"
+    (root / "targets.yaml").write_text(f"version: 1\ntargets: {{cpu: }}\n{text.replace('a.c:', 'b.c:')}\n")
+    with pytest.raises(ConfigError, match=r"'b.c' is no source of this program \(did you mean 'a.c'"):
+        load(root)
