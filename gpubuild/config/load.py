@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -51,7 +52,11 @@ def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Dia
     for key in keys:
         member = node.members.get(key) if node else None
         node = member.node if member else None
-    if node is None or node.scalar != value:
+    if node is None:
+        return None
+    # A pipeline may have macros.
+    pattern = ".*".join(map(re.escape, re.split(r"\$\{[^}]*\}", str(node.scalar))))
+    if not re.fullmatch(pattern, value, re.DOTALL):
         return None
     return problems.diagnostic(node.place, message, severity="note")
 
@@ -118,7 +123,7 @@ def _project(
     return Project(
         root=root,
         file=file,
-        targets=read_targets(root, target_members, defaults, problems, machine),
+        targets=read_targets(root, target_members, defaults, host.options, problems, machine),
         # Names count as declared even where their options are wrong: that is reported already.
         programs=read_programs(
             root,

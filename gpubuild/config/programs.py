@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.targets import debug_level, read_libraries, scalar
+from gpubuild.config.targets import MACRO, debug_level, read_libraries, scalar, with_macros
 from gpubuild.config.yaml_tree import (
     Member,
     Node,
@@ -85,7 +85,7 @@ class _Reader:
             select=self._select(node, offload, targets, modules),
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
-            passes=_passes(_child(node, "passes")),
+            passes=self._passes(_child(node, "passes"), options),
             host=options,
             source_hosts={
                 source: own
@@ -120,14 +120,18 @@ class _Reader:
         sources = named_sources(self._root, node, self._problems, self.patterns)
         section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
         if sources is not None:
-            self._refuse_idle(member, section.options, sources)
+            passes = _child(node, "passes")
+            uses_macros = any(MACRO in m.node.raw for m in passes.members.values()) if passes else False
+            self._refuse_idle(member, section.options, sources, uses_macros=uses_macros)
         return section
 
-    def _refuse_idle(self, member: Member, options: HostOptions, sources: tuple[str, ...]) -> None:
+    def _refuse_idle(
+        self, member: Member, options: HostOptions, sources: tuple[str, ...], *, uses_macros: bool
+    ) -> None:
         """Report options that apply to no source of the program."""
         c = any(name.endswith(C_SUFFIXES) for name in sources)
         cxx = any(name.endswith(CXX_SUFFIXES) for name in sources)
-        if not c and not cxx:
+        if not c and not cxx and not uses_macros:
             self._problems.add(member.place, "'host' is for C and C++ sources, and this program has none")
         elif options.c_std and not c:
             self._problems.add(
@@ -149,6 +153,11 @@ class _Reader:
                 hint = nearest_or_all(str(item.scalar), self._declared, what="declared")
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(dict.fromkeys((*names, *self._added))) if names else ()
+
+    def _passes(self, node: Node | None, options: HostOptions) -> Passes:
+        members = node.members if node else {}
+        given = {key: with_macros(member.node, options, self._problems) for key, member in members.items()}
+        return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)
 
     def _module(self, node: Node) -> ModuleOverride:
         opt_level, fast_math, debug = (scalar(node, k) for k in ("opt_level", "fast_math", "debug"))
@@ -246,8 +255,3 @@ def _child(node: Node | None, key: str) -> Node | None:
 
 def _texts(node: Node | None) -> tuple[str, ...]:
     return tuple(str(item.scalar) for item in node.items) if node else ()
-
-
-def _passes(node: Node | None) -> Passes:
-    given = {key: str(member.node.scalar) for key, member in (node.members if node else {}).items()}
-    return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.config.load import load_project
+from gpubuild.config.load import find_value, load_project
 from gpubuild.errors import ConfigError, GpubuildError, UsageError
 from gpubuild.model.project import Project, Variant
 
@@ -148,6 +148,30 @@ def test_an_include_that_many_files_share_is_read_once(root: Path) -> None:
         assert load(root).opt_level == 0
     except GpubuildError as error:  # pragma: no cover - shows what is wrong
         raise AssertionError(error.render()) from error
+
+
+def test_macros_in_pass_pipelines(root: Path) -> None:
+    text = (
+        "version: 1\nhost: {define: {TILE: 8, ON: }}\n"
+        "targets: {cpu: {passes: 'a{${ON}}'}}\n"
+        "programs:\n"
+        "  p: {sources: [k.mlir], passes: {source: 'tile{sizes=${TILE},${TILE}}', host: '${W}'},"
+        " host: {define: {W: 0x3}}}\n"
+    )
+    (root / "targets.yaml").write_text(text)
+    project = load(root)
+    assert project.targets["cpu"].passes == "a{1}"
+    assert project.programs["p"].passes.source == "tile{sizes=8,8}"
+    assert project.programs["p"].passes.host == "0x3"
+    assert load(root, defines=("TILE=4", "W=")).programs["p"].passes.source == "tile{sizes=4,4}"
+    # An error in the pipeline is shown where it is written.
+    note = find_value(root / "targets.yaml", ["programs", "p", "passes", "source"], "tile{sizes=4,4}", "here")
+    assert note is not None
+    assert note.location is not None
+    assert note.location.line == 5
+    (root / "targets.yaml").write_text(text.replace("W:", "V:"))
+    with pytest.raises(ConfigError, match=r"needs the macro 'W': define it with -D \(macros: TILE, ON, V\)"):
+        load(root)
 
 
 @pytest.mark.parametrize(
