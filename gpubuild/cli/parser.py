@@ -59,6 +59,12 @@ examples:
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program; output is compared with expected.txt beside its source
 """
+_TEST_EPILOG = """\
+examples:
+  gpubuild test                     all cases, as many at once as there are CPUs
+  gpubuild test saxpy/small --device cpu
+  gpubuild test --junit results.xml for CI services
+"""
 _EXPLAIN_EPILOG = """\
 examples:
   gpubuild explain saxpy/link
@@ -193,6 +199,25 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
         "--all", action="store_true", help="run every program and compare its output with expected.txt"
     )
     add_build_options(parser)
+
+
+def _test(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands,
+        "test",
+        "build programs and run their test cases",
+        epilog=_TEST_EPILOG,
+        verbose="",
+    )
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help="PROGRAM or PROGRAM/CASE (default: all cases)"
+    )
+    add_build_options(parser)
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="DEVICE", dest="devices",
+        help="run on this device only, such as cpu; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--junit", type=path, metavar="FILE", help="also write the results as JUnit XML")
 
 
 def _export(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -443,6 +468,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
 _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
-    *(_export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
+    *(_test, _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
     *(_graph, _report, _watch, _compdb, _completion),
 )

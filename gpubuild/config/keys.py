@@ -313,6 +313,54 @@ _MODULE = Record(
 )
 
 
+_CASE = Record(
+    what="a case",
+    keys={
+        "args": Key(
+            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*")),
+            help="Arguments of the program.",
+            aka=("arguments", "argv"),
+        ),
+        "files": Key(
+            spec=ListOf(item=_PATH, unique=True),
+            help="Files to copy into the folder of the run, which is empty otherwise.",
+            aka=("data", "inputs"),
+        ),
+        "stdin": Key(spec=Text(pattern=r"[\s\S]*"), help="Text on standard input.", aka=("input",)),
+        "stdin_file": Key(spec=_PATH, help="A file on standard input."),
+        "stdout": Key(
+            spec=Text(pattern=r"[\s\S]*"),
+            help="The expected output, except addresses and trailing white space.",
+            aka=("expected", "output", "expect"),
+        ),
+        "stdout_file": Key(
+            spec=_PATH, help="A file with the expected output.", aka=("expected_file", "golden")
+        ),
+        "check": Key(
+            spec=path_with((".py",), "a Python script"),
+            help="A script that checks: it gets the arguments, the program's output on standard input and "
+            "its folder, and fails with an exit code other than 0.",
+            aka=("script", "reference"),
+        ),
+        "exit_code": Key(
+            spec=Whole(maximum=255), default=0, help="The expected exit code.", aka=("exit", "code")
+        ),
+        "devices": Key(
+            spec=ListOf(item=Text(what="a device", pattern=r"[a-z]+(:[0-9]+)?"), min_items=1, unique=True),
+            help="Run once on each of these, as GPUBUILD_DEVICE. Without it: where a run would.",
+            aka=("device",),
+        ),
+        "sanitize": Key(
+            spec=Flag(),
+            default=False,
+            help="Run checked kernels: the program needs a target with `sanitize:`.",
+            aka=("checked",),
+        ),
+        "timeout": Key(spec=Whole(minimum=1), default=60, help="Seconds after which a run fails."),
+    },
+)
+
+
 def _program(kinds: Sequence[str]) -> Record:
     return Record(
         what="a program",
@@ -383,6 +431,11 @@ def _program(kinds: Sequence[str]) -> Record:
                 help="How C and C++ sources are compiled, in addition to the project's `host`: these folders "
                 "are searched first, macros and standards replace the project's, flags come last.",
                 aka=HOST_WORDS,
+            ),
+            "tests": Key(
+                spec=Table(what="tests", name=_NAME, value=_CASE, empty=True),
+                help="Cases of `gpubuild test`: ways to run the program, and what is expected.",
+                aka=("test", "cases"),
             ),
             "link": Key(
                 spec=Record(

@@ -20,7 +20,7 @@ from gpubuild.config.yaml_tree import (
     nearest_or_all,
     resolve,
 )
-from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.model.project import NO_OPTIONS, Case, HostOptions, ModuleOverride, Offload, Passes, Program
 from gpubuild.support.patterns import is_pattern, matches
 from gpubuild.targets import registry
 
@@ -73,7 +73,7 @@ class _Reader:
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         modules_node = _child(node, "modules")
         modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
-        link = _child(node, "link")
+        link, tests = _child(node, "link"), _child(node, "tests")
         sources = self._sources(_child(node, "sources"))
         host = self._host_section(node)
         options = self._forced.over(host.options.over(self._host.options))
@@ -94,6 +94,7 @@ class _Reader:
             },
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
+            tests=tuple(self._case(n, m) for n, m in tests.members.items()) if tests else (),
         )
 
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
@@ -153,6 +154,38 @@ class _Reader:
                 hint = nearest_or_all(str(item.scalar), self._declared, what="declared")
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(dict.fromkeys((*names, *self._added))) if names else ()
+
+    def _case(self, name: str, member: Member) -> Case:
+        node = member.node
+        found: dict[str, Path | None] = {}
+        for key in ("stdin_file", "stdout_file", "check"):
+            path = _child(node, key)
+            found[key] = existing(self._root, path, self._problems, what="file") if path else None
+            if path and (twin := node.members.get(key.removesuffix("_file"))) and twin.node is not path:
+                self._problems.add(twin.place, f"give either this or '{key}'", first=node.members[key].place)
+        files: dict[str, Path] = {}
+        for item in _items(_child(node, "files")):
+            path_of_file = existing(self._root, item, self._problems, what="file")
+            text = str(item.scalar)
+            if path_of_file:
+                # A file beside the project has no place in the folder of the run but its own name.
+                inside = not text.startswith("/") and ".." not in Path(text).parts
+                files[text if inside else path_of_file.name] = path_of_file
+        stdin, stdout, exit_code, timeout = (
+            scalar(node, key) for key in ("stdin", "stdout", "exit_code", "timeout")
+        )
+        return Case(
+            name=name,
+            args=_texts(_child(node, "args")),
+            files=files,
+            stdin=str(stdin or "").encode(),
+            stdout=None if stdout is None else str(stdout).encode(),
+            **found,
+            exit_code=int(exit_code or 0),
+            devices=_texts(_child(node, "devices")),
+            sanitize=bool(scalar(node, "sanitize")),
+            timeout_seconds=int(timeout or 60),
+        )
 
     def _passes(self, node: Node | None, options: HostOptions) -> Passes:
         members = node.members if node else {}
@@ -253,5 +286,9 @@ def _child(node: Node | None, key: str) -> Node | None:
     return member.node if member else None
 
 
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return node.items if node else ()
+
+
 def _texts(node: Node | None) -> tuple[str, ...]:
-    return tuple(str(item.scalar) for item in node.items) if node else ()
+    return tuple(str(item.scalar) for item in _items(node))

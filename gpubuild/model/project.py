@@ -178,6 +178,24 @@ class ModuleOverride:
 
 
 @frozen
+class Case:
+    """``tests: {NAME: …}`` of a program: how it is run, and what is expected. Paths are absolute."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)  # copies, by names in the folder of the run
+    stdin: bytes = b""
+    stdin_file: Path | None = None
+    stdout: bytes | None = None
+    stdout_file: Path | None = None
+    check: Path | None = None  # a Python script that reads the program's stdout
+    exit_code: int = 0
+    devices: tuple[str, ...] = ()  # empty: the one that the environment chooses
+    sanitize: bool = False
+    timeout_seconds: int = 60
+
+
+@frozen
 class Program:
     """One executable. ``sources`` are absolute; ``targets`` are names in declaration order.
 
@@ -198,6 +216,7 @@ class Program:
     source_hosts: Mapping[Path, HostOptions] = field(default_factory=dict)
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    tests: tuple[Case, ...] = ()
 
     def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
         """How a C or C++ source is compiled."""

@@ -6,7 +6,7 @@ import pytest
 
 from gpubuild.config.load import find_value, load_project
 from gpubuild.errors import ConfigError, GpubuildError, UsageError
-from gpubuild.model.project import Project, Variant
+from gpubuild.model.project import Case, Project, Variant
 
 FILE = """\
 version: 1
@@ -172,6 +172,43 @@ def test_macros_in_pass_pipelines(root: Path) -> None:
     (root / "targets.yaml").write_text(text.replace("W:", "V:"))
     with pytest.raises(ConfigError, match=r"needs the macro 'W': define it with -D \(macros: TILE, ON, V\)"):
         load(root)
+
+
+def test_cases_of_a_program(root: Path) -> None:
+    (root / "sub/ref.py").touch()
+    text = """\
+version: 1
+targets: {cpu: }
+programs:
+  p:
+    sources: [k.mlir]
+    tests:
+      plain:
+      all: {args: [a, ""], files: [sub/x.mlir, ./sub/../a.c], stdin: i, stdout: "", check: sub/ref.py,
+        exit_code: 3, devices: [cpu, "cuda:1"], sanitize: true, timeout: 5}
+"""
+    (root / "targets.yaml").write_text(text)
+    plain, full = load(root).programs["p"].tests
+    assert plain == Case(name="plain")
+    assert full == Case(
+        name="all",
+        args=("a", ""),
+        files={"sub/x.mlir": root / "sub/x.mlir", "a.c": root / "a.c"},
+        stdin=b"i",
+        stdout=b"",
+        check=root / "sub/ref.py",
+        exit_code=3,
+        devices=("cpu", "cuda:1"),
+        sanitize=True,
+        timeout_seconds=5,
+    )
+    (root / "targets.yaml").write_text(text.replace('stdout: ""', "stdin_file: a.c, stdout_file: b.c"))
+    with pytest.raises(ConfigError) as caught:
+        load(root)
+    assert [problem.message for problem in caught.value.problems] == [
+        "give either this or 'stdin_file'",
+        "file 'b.c' does not exist (did you mean 'a.c'?)",
+    ]
 
 
 @pytest.mark.parametrize(
