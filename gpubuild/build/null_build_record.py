@@ -242,6 +242,8 @@ def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
 def named_files(project: Project) -> Iterable[Path]:
     """Yield the files that the project file names."""
     yield from project.included
+    for entry in project.generate:
+        yield from (entry.tool, *entry.searched, *entry.inputs.values())
     for target in project.targets.values():
         yield from target.device_libs
     for program in project.programs.values():

@@ -29,7 +29,7 @@ from gpubuild.support.frozen import replace
 if TYPE_CHECKING:
     from concurrent.futures import Future  # loads logging; most builds run nothing
 
-_SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
+_SCANS = (StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Schedule:

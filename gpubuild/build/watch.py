@@ -25,7 +25,7 @@ from gpubuild.model.project import Project
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.library_search import places
-from gpubuild.plan.sources import SourcePlanner, find_variants
+from gpubuild.plan.sources import SourcePlanner, find_variants, with_generated
 from gpubuild.support.file_stamp import Stat, stamp
 from gpubuild.support.patterns import is_pattern
 
@@ -124,6 +124,7 @@ def around_build(layout: Layout, project: Project, *, ok: bool) -> dict[Path, St
         candidates = [Path(path) for path in places(program.link_libraries, program.link_flags)]
         found |= look(candidates)
     state = BuildState(layout.state_file, layout.root)
+    project = with_generated(project, layout)
     sources = SourcePlanner(project=project, layout=layout, triple="", variants=find_variants(project))
     for step in sources.scan_steps(tuple(project.programs.values())).values():
         record = state.record(step.id)

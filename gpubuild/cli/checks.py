@@ -47,6 +47,7 @@ def run_case(
     """
     environment = {**program_environment(), **(variables or {})}
     expected = case.stdout_file.read_bytes() if case.stdout_file else case.stdout
+    diff: tuple[str, ...] = ()
     checked = expected is not None or case.check is not None
     with tempfile.TemporaryDirectory(prefix="gpubuild-run-") as folder:
         for file, path in case.files.items():
@@ -65,7 +66,7 @@ def run_case(
         stdin = case.stdin_file.read_bytes() if case.stdin_file else case.stdin
         try:
             done = run([*command, *case.args], stdin)
-            problem, diff = _ending(done.returncode, case.exit_code), ()
+            problem = _ending(done.returncode, case.exit_code)
             output = (done.stdout + done.stderr).decode(errors="replace")
             if not problem and expected is not None:
                 problem, diff = _difference(_lines(expected), _lines(done.stdout))

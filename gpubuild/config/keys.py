@@ -313,6 +313,34 @@ _MODULE = Record(
 )
 
 
+_GENERATE = Record(
+    what="an entry of 'generate'",
+    empty=False,
+    keys={
+        "command": Key(
+            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*"), min_items=1),
+            help="The program (a name in PATH, or a path relative to this file) and its arguments.",
+            required=True,
+            aka=("cmd", "argv"),
+        ),
+        "inputs": Key(
+            spec=ListOf(item=_PATH, unique=True),
+            help="Files or patterns that it reads, copied into its folder under the same names.",
+            aka=("input", "depends", "srcs"),
+        ),
+        "outputs": Key(
+            spec=ListOf(
+                item=Text(what="the name of a file, without folders", pattern=r"[A-Za-z0-9_][A-Za-z0-9._-]*"),
+                min_items=1,
+                unique=True,
+            ),
+            help="Files that it writes there: sources to list in programs, and headers for C and C++.",
+            required=True,
+            aka=("output", "outs"),
+        ),
+    },
+)
+
 _CASE = Record(
     what="a case",
     keys={
@@ -537,6 +565,11 @@ def _replaceable(vendors: tuple[Vendor, ...]) -> Record:
                 help="What kernels are compiled for: names of your choice, or well-known ones such as "
                 "sm_90, gfx90a and cpu, which need no options.",
                 required=True,
+            ),
+            "generate": Key(
+                spec=Table(what="generate", name=_NAME, value=_GENERATE, empty=True),
+                help="Commands that make sources of programs.",
+                aka=("generated", "custom_commands", "genrule", "commands"),
             ),
             "programs": Key(
                 spec=Table(

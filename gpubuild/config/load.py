@@ -11,7 +11,7 @@ from gpubuild import environment
 from gpubuild.config.host import read_host
 from gpubuild.config.keys import document
 from gpubuild.config.merge import Configuration
-from gpubuild.config.programs import Patterns, all_sources, read_programs
+from gpubuild.config.programs import Patterns, all_sources, read_generate, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
@@ -118,6 +118,8 @@ def _project(
     program_members = members["programs"].node.members if "programs" in members else {}
     host_node = members["host"].node if "host" in members else None
     patterns: Patterns = {}
+    generate_node = members["generate"].node if "generate" in members else None
+    generate = read_generate(root, generate_node, problems, patterns)
     sources = all_sources(root, program_members, problems, patterns)
     host = read_host(root, host_node, problems, sources=sources, owner="any program")
     return Project(
@@ -134,7 +136,9 @@ def _project(
             defines=configuration.defines,
             added=tuple(configuration.added_targets),
             patterns=patterns,
+            generated=frozenset(name for entry in generate for name in entry.outputs),
         ),
+        generate=generate,
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),

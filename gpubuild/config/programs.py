@@ -20,7 +20,17 @@ from gpubuild.config.yaml_tree import (
     nearest_or_all,
     resolve,
 )
-from gpubuild.model.project import NO_OPTIONS, Case, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.model.project import (
+    NO_OPTIONS,
+    Case,
+    Generate,
+    HostOptions,
+    ModuleOverride,
+    Offload,
+    Passes,
+    Program,
+)
+from gpubuild.settings import Settings, find_in_path
 from gpubuild.support.patterns import is_pattern, matches
 from gpubuild.targets import registry
 
@@ -37,15 +47,16 @@ def read_programs(
     defines: Mapping[str, str | None],
     added: tuple[str, ...],
     patterns: Patterns,
+    generated: frozenset[str] = frozenset(),
 ) -> dict[str, Program]:
     """All programs, in file order.
 
     ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
     ``defines`` replace macros of all sources. Everything is also compiled for the targets ``added``.
-    ``patterns`` collects the patterns of sources.
+    ``patterns`` collects the patterns of sources; ``generated`` are sources that commands make.
     """
     forced = HostOptions(define=tuple(defines.items()))
-    reader = _Reader(root, declared, host, problems, forced, added, patterns)
+    reader = _Reader(root, declared, host, problems, forced, added, patterns, generated)
     return {name: reader.program(name, m.node) for name, m in members.items()}
 
 
@@ -59,9 +70,11 @@ class _Reader:
         forced: HostOptions,
         added: tuple[str, ...],
         patterns: Patterns,
+        generated: frozenset[str],
     ) -> None:
         self._forced = forced
         self.patterns = patterns
+        self._generated = generated
         self._added = added
         self._root = root
         self._declared = declared
@@ -100,7 +113,10 @@ class _Reader:
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}
         named: set[Path] = set()
-        for item in node.items if node else ():
+        for item in _items(node):
+            if item.scalar in self._generated:
+                found.setdefault(self._root / str(item.scalar), item.place)
+                continue
             paths = matching(self._root, item, self._problems, self.patterns)
             if paths is None:
                 path = existing(self._root, item, self._problems, what="source")
@@ -244,6 +260,62 @@ def matching(root: Path, item: Node, problems: Problems, patterns: Patterns) -> 
     if key not in patterns:
         patterns[key] = tuple(matches(*key))
     return tuple(map(Path, patterns[key]))
+
+
+def read_generate(
+    root: Path, node: Node | None, problems: Problems, patterns: Patterns
+) -> tuple[Generate, ...]:
+    """Return the commands that make sources."""
+    found = []
+    made: dict[str, Place] = {}
+    for name, member in node.members.items() if node else ():
+        command, outputs = _child(member.node, "command"), _child(member.node, "outputs")
+        for item in _items(outputs):
+            if item.raw in made:
+                problems.add(item.place, f"{item.describe()} is made twice", first=made[item.raw])
+            elif (root / item.raw).exists():
+                problems.add(item.place, f"{item.describe()} exists in the project; generate another name")
+            made.setdefault(item.raw, item.place)
+        inputs: dict[str, Path] = {}
+        for item in _items(_child(member.node, "inputs")):
+            paths = matching(root, item, problems, patterns)
+            if paths is None:
+                path = existing(root, item, problems, what="input")
+                paths = (path,) if path else ()
+            elif not paths:
+                problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            for path in paths:
+                if not path.is_relative_to(root):
+                    problems.add(item.place, f"the input {item.describe()} is outside the project")
+                inputs[os.path.relpath(path, root)] = path
+        if command is None or outputs is None:
+            continue  # reported already
+        tool, searched = _tool(root, command.items[0], problems)
+        if tool is not None:
+            found.append(
+                Generate(
+                    name=name,
+                    command=_texts(command),
+                    tool=tool,
+                    inputs=inputs,
+                    outputs=_texts(outputs),
+                    searched=searched,
+                )
+            )
+    return tuple(found)
+
+
+def _tool(root: Path, item: Node, problems: Problems) -> tuple[Path | None, tuple[Path, ...]]:
+    """Return the program of a command, and paths where another one would be found first."""
+    name = str(item.scalar)
+    if "/" in name:
+        return existing(root, item, problems, what="program"), ()
+    folders = Settings.from_environ().search_path
+    tool = find_in_path(name, folders)
+    if tool is None:
+        problems.add(item.place, f"the program {item.describe()} is not in PATH")
+        return None, ()
+    return tool, tuple(folder / name for folder in folders[: folders.index(tool.parent)])
 
 
 def all_sources(

@@ -178,6 +178,22 @@ class ModuleOverride:
 
 
 @frozen
+class Generate:
+    """``generate: {NAME: …}``: a command that makes sources. ``tool`` is its program, absolute.
+
+    ``inputs`` are files by their names in the folder in which it runs. ``searched`` are paths at which the
+    tool would have been found first.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    tool: Path
+    inputs: Mapping[str, Path]
+    outputs: tuple[str, ...]
+    searched: tuple[Path, ...] = ()
+
+
+@frozen
 class Case:
     """``tests: {NAME: …}`` of a program: how it is run, and what is expected. Paths are absolute."""
 
@@ -234,6 +250,7 @@ class Project:
     cache: CacheConfig
     opt_level: int = 3  # defaults that also govern host code
     debug: bool = False
+    generate: tuple[Generate, ...] = ()
     variant: Variant = Variant()
     included: tuple[Path, ...] = ()  # further files that it was loaded from
     patterns: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # of sources: folder, pattern, matches

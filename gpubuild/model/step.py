@@ -32,6 +32,19 @@ class OutlineParams:
 
 
 @frozen
+class GenerateParams:
+    """Run a command of the user's that makes sources.
+
+    Inputs ``tool``, the program, and ``input.N``: copies in a private folder, under the names in ``inputs``.
+    Outputs have the names in ``outputs``, the files in that folder.
+    """
+
+    command: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@frozen
 class CompileParams:
     """Compile one gpu.module for one target.
 
@@ -164,7 +177,8 @@ class LinkParams:
 
 
 Params = (
-    OutlineParams
+    GenerateParams
+    | OutlineParams
     | CompileParams
     | BundleParams
     | HostParams
@@ -196,6 +210,7 @@ def pipeline_of(params: Params) -> tuple[str, str]:
 class StepKind(StrEnum):
     """What a step does; the engine has one entry point per kind (engine.dispatch)."""
 
+    GENERATE = "generate"
     OUTLINE = "outline"
     COMPILE = "compile"
     BUNDLE = "bundle"

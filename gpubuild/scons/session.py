@@ -50,7 +50,8 @@ def link_too(step: Step, objects: list[Any]) -> Step:
 
 
 _ABSENT = "absent"
-_SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are
+# Their outputs decide what the nodes are.
+_SCANNED = frozenset({StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS})
 
 
 def changed(what: str) -> StepError:

@@ -174,6 +174,38 @@ def test_macros_in_pass_pipelines(root: Path) -> None:
         load(root)
 
 
+def test_generated_sources(root: Path) -> None:
+    (root / "gen.sh").touch()
+    text = """\
+version: 1
+targets: {cpu: }
+generate:
+  one: {command: [sh, -c, ""], inputs: ["sub/*.mlir", a.c], outputs: [g.c, g.h]}
+  two: {command: [./gen.sh], outputs: [t.mlir]}
+programs: {p: {sources: [k.mlir, g.c, t.mlir], host: {sources: {g.c: {std: c99}}}}}
+"""
+    (root / "targets.yaml").write_text(text)
+    project = load(root)
+    one, two = project.generate
+    assert one.tool.name == "sh"
+    assert one.inputs == {"sub/x.mlir": root / "sub/x.mlir", "a.c": root / "a.c"}
+    assert (two.tool, two.outputs) == (root / "gen.sh", ("t.mlir",))
+    assert project.programs["p"].sources == (root / "k.mlir", root / "g.c", root / "t.mlir")
+    for old, new, message in (
+        ("[sh, -c", "[no-such-program", "the program 'no-such-program' is not in PATH"),
+        ("./gen.sh", "./gin.sh", "program './gin.sh' does not exist (did you mean 'gen.sh'?)"),
+        ("[t.mlir]}", "[t.mlir, g.c]}", "'g.c' is made twice"),
+        ("[t.mlir]}", "[t.mlir, a.c]}", "'a.c' exists in the project; generate another name"),
+        ("a.c]", "/etc/passwd]", "the input '/etc/passwd' is outside the project"),
+        ("a.c]", "'*.txt']", "the pattern '*.txt' matches no file"),
+        ("[t.mlir]}", "[x/t.mlir]}", "expected the name of a file, without folders, got 'x/t.mlir'"),
+    ):
+        (root / "targets.yaml").write_text(text.replace(old, new, 1))
+        with pytest.raises(ConfigError) as caught:
+            load(root)
+        assert caught.value.problems[0].message == message
+
+
 def test_cases_of_a_program(root: Path) -> None:
     (root / "sub/ref.py").touch()
     text = """\
