@@ -149,7 +149,7 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
     from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
-    from gpubuild.errors import GpubuildError, InterruptedBuildError
+    from gpubuild.errors import GpubuildError, InterruptedBuildError, WorkspaceError
 
     building = False
     try:
@@ -167,7 +167,12 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
             if not options.quiet and (text := using(str(file))):
                 options.console.note(text.rstrip())
         building = arguments[:1] == ["build"]
-        code: int = options.command(options)
+        try:
+            code: int = options.command(options)
+        except WorkspaceError as error:
+            from gpubuild.cli import workspace
+
+            code = workspace.run(arguments[0], options, error)
         return code
     except InterruptedBuildError:
         raise

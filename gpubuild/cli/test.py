@@ -151,6 +151,6 @@ def _elements(program: str, checks: Sequence[Check]) -> Iterator[ElementTree.Ele
         name = check.name.removeprefix(f"{program}/")
         case = ElementTree.Element("testcase", classname=program, name=name, time=f"{check.seconds:.3f}")
         if not check.ok:
-            failure = ElementTree.SubElement(case, "failure", message=_NOT_IN_XML.sub("�", check.problem))
-            failure.text = _NOT_IN_XML.sub("�", "\n".join(check.diff) or check.output)
+            element = ElementTree.SubElement(case, "failure", message=_NOT_IN_XML.sub("�", check.problem))
+            element.text = _NOT_IN_XML.sub("�", "\n".join(check.diff) or check.output)
         yield case

@@ -507,6 +507,12 @@ def document() -> Record:
     return _document(registry.vendors())
 
 
+def workspace() -> Record:
+    """What targets.yaml of a workspace holds."""
+    keys = {name: document().keys[name] for name in ("version", "workspace")}
+    return Record(what="a workspace", keys=keys, empty=False)
+
+
 def partial_document() -> Record:
     """What a profile holds: keys that replace those of the project, none of them required."""
     return _partial_document(registry.vendors())
@@ -525,6 +531,11 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
                 required=True,
             ),
             **replaceable.keys,
+            "workspace": Key(
+                spec=INCLUDE,
+                help="Instead of all other keys: folders, or files, of projects that are built together.",
+                aka=("members", "projects", "subdirs"),
+            ),
             "include": Key(
                 spec=INCLUDE,
                 help="Files of this format, relative to the file that names them. Keys of this file, and of "

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.config.host import read_host
-from gpubuild.config.keys import document
+from gpubuild.config.keys import document, workspace
 from gpubuild.config.merge import Configuration
 from gpubuild.config.programs import Patterns, all_sources, read_generate, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
-from gpubuild.errors import ConfigError, Diagnostic, Location
+from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, WorkspaceError
 from gpubuild.model.project import CacheConfig, Project, RemoteCache, RemoteMode, Variant
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, shown_path, size_of
@@ -99,13 +99,38 @@ def loads(
     problems = Problems(name, text)
     file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
     configuration = Configuration(file, problems, read)
-    checked = check(configuration.load(text, variant), document(), problems)
+    tree = configuration.load(text, variant)
+    if "workspace" in tree.members:
+        raise _workspace(tree, file, problems)
+    checked = check(tree, document(), problems)
     if checked is None:
         raise problems.error()
     project = _project(checked, file, problems, machine, configuration)
     if problems:
         raise problems.error()
     return replace(project, variant=variant, included=tuple(configuration.included))
+
+
+def _workspace(tree: Node, file: Path, problems: Problems) -> GpubuildError:
+    """Return the error with the projects of a workspace, or its mistakes."""
+    checked = check(tree, workspace(), problems)
+    listed = checked.members["workspace"].node.items if checked and "workspace" in checked.members else ()
+    files = []
+    for item in listed:
+        path = resolve(file.parent, item, problems)
+        if path is not None and path.is_dir():
+            path /= file.name
+        if path is None or not path.is_file():
+            problems.add(item.place, f"there is no project {item.describe()}")
+        else:
+            files.append(path)
+    if problems:
+        return problems.error()
+    return WorkspaceError(
+        f"{shown_path(file)} is a workspace of {', '.join(item.raw for item in listed)}",
+        hint=f"go to one of its projects: gpubuild -C {listed[0].raw} …",
+        files=files,
+    )
 
 
 def _project(

@@ -50,6 +50,8 @@ class Configuration:
         tree = self._file(text, 0)
         if tree is None:
             raise self._problems.error()
+        if "workspace" in tree.members:
+            return tree  # options are for its projects
         if variant.profile:
             tree = self._with_profile(tree, variant.profile)
         for option in variant.settings:

@@ -39,6 +39,11 @@ def json_schema() -> dict[str, Any]:
         "properties": {name: _partial(entry, f"#/properties/{name}") for name, entry in names.items()},
         "additionalProperties": False,
     }
+    only = {"version": properties["version"], "workspace": properties["workspace"]}
+    schema["anyOf"] = [
+        {"required": schema.pop("required"), "not": {"required": ["workspace"]}},
+        {"properties": only, "required": [*only], "additionalProperties": False},
+    ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpubuild:targets:{VERSION}",

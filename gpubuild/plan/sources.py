@@ -157,7 +157,7 @@ class SourcePlanner:
         generated = {step.id: step for step in self._generate_steps()}
         for program in programs:
             for source in program.sources:
-                inputs = (self._input("source", source),)
+                inputs: tuple[Input, ...] = (self._input("source", source),)
                 if source.suffix in MLIR_SUFFIXES:
                     found = [self.outline(program, source)]
                 elif source.suffix in C_SUFFIXES | CXX_SUFFIXES:

@@ -247,3 +247,34 @@ def test_generated_sources(tmp_path: Path) -> None:
     assert "nothing here" in failed.err
     (tmp_path / "tools/broken.sh").write_text("#!/bin/sh\nexit 3\n")
     assert "generating never.c failed: broken.sh exited with 3" in gpubuild("build", cwd=tmp_path).err
+
+
+def test_a_workspace(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [a, b/targets.yaml]\n")
+    text = "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c], tests: {ok: {exit_code: %d}}}}\n"
+    for number, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "targets.yaml").write_text(text % number)
+        (tmp_path / name / "main.c").write_text(f"int main(void) {{ return {number}; }}\n")
+    built = gpubuild("build", cwd=tmp_path, seeded=True)
+    assert built.code == 0, built.err
+    assert built.err == "project: a/targets.yaml\nproject: b/targets.yaml\n"
+    assert (tmp_path / "a/build/p/p").is_file()
+    assert (tmp_path / "b/build/p/p").is_file()
+    tested = gpubuild("test", "-q", cwd=tmp_path)
+    assert (tested.code, tested.out) == (0, "1 case: 1 ok\n1 case: 1 ok\n")
+    (tmp_path / "a/main.c").write_text("int main(void) { return 2 }\n")
+    (tmp_path / "b/main.c").write_text("int main(void) { return 3; }\n")
+    assert gpubuild("build", cwd=tmp_path).err.count("project: ") == 1
+    kept = gpubuild("build", "-k", cwd=tmp_path)
+    assert (kept.code, kept.err.count("project: ")) == (1, 2)
+    for arguments in (("build", "p"), ("run",), ("graph",), ("build", "--build-dir", "out")):
+        refused = gpubuild(*arguments, cwd=tmp_path)
+        assert refused.code == 2
+        assert "targets.yaml is a workspace of a, b/targets.yaml" in refused.err
+    (tmp_path / "a/targets.yaml").write_text("version: 1\nworkspace: [../b]\n")
+    assert "a/targets.yaml is a workspace, too" in gpubuild("build", cwd=tmp_path).err
+    (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [c]\ntargets: {}\n")
+    wrong = gpubuild("build", cwd=tmp_path).err
+    assert "targets.yaml:2:13: error: there is no project 'c'" in wrong
+    assert "targets.yaml:3:1: error: unknown key 'targets' (known: version, workspace)" in wrong

@@ -89,6 +89,7 @@ BAD = [
     with_section("host: {std: c++12}"),
     with_section("host: {flags: {cpp: [-w]}}"),
     with_section("include: x.yaml"),
+    with_section("workspace: [a]"),
     with_section("profiles: {a: {defaults: {opt_level: 4}}}"),
     with_section("profiles: {a: {programs: {p: {sources: [k.cu]}}}}"),
     with_section("profiles: {a: {version: 1}}"),
