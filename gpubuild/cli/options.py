@@ -190,5 +190,4 @@ def build_folder(options: argparse.Namespace, root: Path) -> Path:
     """Return the absolute build folder: ``--build-dir``, else ``build`` or ``build-PROFILE``."""
     if options.build_dir:
         return Path.cwd() / str(options.build_dir)
-    profile = getattr(options, "profile", None)
-    return root / (f"build-{profile}" if profile else "build")
+    return root / variant_of(options).build_folder

@@ -39,6 +39,11 @@ class Variant:
     defines: tuple[str, ...] = ()  # NAME or NAME=VALUE
     targets: tuple[str, ...] = ()
 
+    @property
+    def build_folder(self) -> str:
+        """The name of the build folder beside the project file."""
+        return f"build-{self.profile}" if self.profile else "build"
+
     def request(self) -> list[Any]:
         """Return what a null build compares, besides the targets."""
         return [self.profile, list(self.settings), list(self.defines)]
