@@ -53,7 +53,12 @@ OPTIONS = {
         "define a macro of C sources, and ${NAME} in passes; may be repeated",
     ),
     "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
-    "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
+    "targets": (
+        ("-t", "--target"),
+        WORDS,
+        "TARGET",
+        "compile kernels for this target only, listed or not; may be repeated",
+    ),
     "cache_dir": (("--cache-dir",), PATH, "DIR", "the cache folder (default: the project's or yours)"),
     "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
     "keep_going": (("-k", "--keep-going"), FLAG, "", "after a failure, continue with independent steps"),

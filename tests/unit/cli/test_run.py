@@ -176,6 +176,8 @@ def test_which_cases_run(tmp_path: Path) -> None:
     assert names("one") == ["one/plain", "one/both [cpu]", "one/both [cuda:1]"]
     assert names("one/both", devices=("cpu",)) == ["one/both [cpu]"]
     assert names("one", devices=("cpu",)) == ["one/plain [cpu]", "one/both [cpu]"]
+    with pytest.raises(UsageError, match=r"targets.yaml has no tests"):
+        test.choose(make_project(tmp_path, make_program(tmp_path, "one", "a.mlir")), [], [])
     for wanted, devices, message in (
         (["one/pain"], (), "there is no case or program with cases 'one/pain' (did you mean 'one/plain'?)"),
         (["one/both"], ("hip",), "no case is for hip"),
