@@ -6,6 +6,7 @@ tree point to the file, or the option, that they come from.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ class Configuration:
         declared = tree.members.get("targets")
         if declared is not None and declared.node.shape is Shape.MAP:
             for name in variant.targets:
-                if name not in declared.node.members and registry.of_name(name) is not None:
+                if name not in declared.node.members and _is_well_known(name):
                     tree = merge(tree, self._nested("-t", name, ["targets", name], None))
                     self.added_targets.append(name)
         return tree
@@ -157,6 +158,15 @@ class Configuration:
         for key in reversed(keys):
             node = Node(shape=Shape.MAP, place=start, members={key: Member(place=start, node=node)})
         return node
+
+
+def _is_well_known(name: str) -> bool:
+    """Whether a target of this name needs no options."""
+    vendor, machine = registry.of_name(name), os.uname().machine
+    if vendor is None:
+        return False
+    chip = vendor.default_chip(name, machine)
+    return bool(chip) and vendor.chip_flaw(chip, vendor.default_triple(chip, machine)) is None
 
 
 def _foreign_version(tree: Node, problems: Problems) -> bool:

@@ -83,7 +83,7 @@ def test_macros_of_the_command_line_replace_all_others(root: Path) -> None:
 
 
 def test_an_unlisted_target_is_added(root: Path) -> None:
-    project = load(root, targets=("sm_80", "cpu", "nonsense"))
+    project = load(root, targets=("sm_80", "cpu", "nonsense", "sm_9"))
     assert list(project.targets) == ["cpu", "sm_60", "sm_80"]
     assert project.targets["sm_80"].opt_level == 2  # of `defaults:`
     assert project.programs["p"].targets == ("cpu", "sm_80")
