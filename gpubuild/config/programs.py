@@ -73,7 +73,7 @@ class _Reader:
         generated: frozenset[str],
     ) -> None:
         self._forced = forced
-        self.patterns = patterns
+        self._patterns = patterns
         self._generated = generated
         self._added = added
         self._root = root
@@ -117,7 +117,7 @@ class _Reader:
             if item.scalar in self._generated:
                 found.setdefault(self._root / str(item.scalar), item.place)
                 continue
-            paths = matching(self._root, item, self._problems, self.patterns)
+            paths = matching(self._root, item, self._problems, self._patterns)
             if paths is None:
                 path = existing(self._root, item, self._problems, what="source")
                 paths = (path,) if path else ()
@@ -134,7 +134,7 @@ class _Reader:
         member = node.members.get("host")
         if member is None:
             return HostSection()
-        sources = named_sources(self._root, node, self._problems, self.patterns)
+        sources = named_sources(self._root, node, self._problems, self._patterns)
         section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
         if sources is not None:
             passes = _child(node, "passes")

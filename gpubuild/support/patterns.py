@@ -15,17 +15,22 @@ def is_pattern(text: str) -> bool:
 def matches(folder: str, pattern: str) -> list[str]:
     """Return the matching files as sorted absolute paths; ``pattern`` is relative to ``folder``.
 
-    ``**`` stands for any folders. Hidden files do not match, nor do files in build folders.
+    ``**`` stands for any folders, except links to folders, which may lead in circles. Hidden files do not
+    match, nor do files in build folders.
     """
     import glob  # most projects have no patterns
 
     whole = os.path.join(glob.escape(folder), pattern)
     found = {os.path.normpath(path) for path in glob.iglob(whole, recursive=True)}
-    built: dict[str, bool] = {folder: False, "/": False}
+    excluded: dict[str, bool] = {folder: False, "/": False}
 
-    def is_built(path: str) -> bool:
-        if path not in built:
-            built[path] = os.path.exists(os.path.join(path, _BUILD)) or is_built(os.path.dirname(path))
-        return built[path]
+    def is_excluded(path: str) -> bool:
+        if path not in excluded:
+            excluded[path] = (
+                os.path.exists(os.path.join(path, _BUILD))
+                or ("**" in pattern and os.path.islink(path))
+                or is_excluded(os.path.dirname(path))
+            )
+        return excluded[path]
 
-    return sorted(path for path in found if os.path.isfile(path) and not is_built(os.path.dirname(path)))
+    return sorted(path for path in found if os.path.isfile(path) and not is_excluded(os.path.dirname(path)))

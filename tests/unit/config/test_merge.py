@@ -251,6 +251,7 @@ programs:
         ("sub/x.mlir, '**/x.mlir', 'sub/?.mlir', k.mlir", "sub/x.mlir k.mlir"),
         ("'sub/*/*.mlir', '[k-x].mlir'", "sub/deep/z.mlir k.mlir"),
         ("'a[1].mlir'", "a[1].mlir"),  # the name of a file
+        ("'sub/deep/loop/*.mlir'", "sub/deep/loop/x.mlir"),
     ],
 )
 def test_patterns_of_sources(root: Path, sources: str, expected: str) -> None:
@@ -268,6 +269,7 @@ def test_patterns_of_sources(root: Path, sources: str, expected: str) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
     (root / "folder.mlir").mkdir()
+    (root / "sub/deep/loop").symlink_to(root / "sub")
     (root / "targets.yaml").write_text(
         f"version: 1\ntargets: {{cpu: }}\nprograms: {{p: {{sources: [{sources}]}}}}\n"
     )
