@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from gpubuild.errors import StepError
 from gpubuild.model.project import Case
 from gpubuild.settings import program_environment
+from gpubuild.support.text import unified_diff
 from gpubuild.toolchain.run import ToolRun, run_tool
 
 # Print functions of memrefs show addresses.
@@ -112,5 +112,4 @@ def _difference(expected: list[str], printed: list[str]) -> tuple[str, tuple[str
         if want != got:
             problem = f"line {number}: expected {want!r}, printed {got!r}"
             break
-    diff = difflib.unified_diff(expected, printed, "expected", "printed", n=2, lineterm="")
-    return problem, tuple(diff)
+    return problem, unified_diff(expected, printed, "expected", "printed")
