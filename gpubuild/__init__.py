@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from os import PathLike
 
     from gpubuild.api import LoadedProject
@@ -16,14 +17,21 @@ __all__ = ["__version__", "load_project"]
 __version__ = "0.1.0.dev0"
 
 
-def load_project(file: str | PathLike[str] = "targets.yaml") -> LoadedProject:
+def load_project(
+    file: str | PathLike[str] = "targets.yaml",
+    *,
+    profile: str = "",
+    settings: Iterable[str] = (),
+    defines: Mapping[str, object] | None = None,
+) -> LoadedProject:
     """Read a project file, or the ``targets.yaml`` of a folder.
 
+    ``profile``, ``settings`` (``KEY=VALUE``) and ``defines`` are like ``--profile``, ``--set`` and ``-D``.
     Raises ``gpubuild.errors.ConfigError`` with every error in it; also when there is no such file.
     """
     from gpubuild.api import open_project
 
-    return open_project(file)
+    return open_project(file, profile, settings, defines or {})
 
 
 def generate(env: object, **options: object) -> None:

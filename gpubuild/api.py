@@ -7,7 +7,7 @@ package may change.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gpubuild.build.opening import open_builder
 from gpubuild.config.load import load_project
 from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
-from gpubuild.model.project import BuildOptions, Project
+from gpubuild.model.project import BuildOptions, Project, Variant
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.settings import Settings
 
@@ -98,8 +98,9 @@ class LoadedProject:
     ) -> BuildOptions:
         if isinstance(targets, str):
             raise TypeError(f"targets is a list of names: [{targets!r}]")
+        usual = self.model.root / self.model.variant.build_folder
         return BuildOptions(
-            build_dir=Path(build_dir).absolute() if build_dir is not None else self.model.root / "build",
+            build_dir=Path(build_dir).absolute() if build_dir is not None else usual,
             programs=tuple(dict.fromkeys(programs)),
             targets=tuple(dict.fromkeys(targets)),
             cache_dir=Path(cache_dir).absolute() if cache_dir is not None else None,
@@ -128,7 +129,14 @@ class Logging:
                 LOGGER.log(level, "%s: %s (%s)", report.id, report.status.value, report.reason or "unchanged")
 
 
-def open_project(file: str | PathLike[str]) -> LoadedProject:
+def open_project(
+    file: str | PathLike[str], profile: str, settings: Iterable[str], defines: Mapping[str, object]
+) -> LoadedProject:
     """See :func:`gpubuild.load_project`."""
     path = Path(file)
-    return LoadedProject(model=load_project(path / "targets.yaml" if path.is_dir() else path))
+    variant = Variant(
+        profile=profile,
+        settings=tuple(settings),
+        defines=tuple(name if value is None else f"{name}={value}" for name, value in defines.items()),
+    )
+    return LoadedProject(model=load_project(path / "targets.yaml" if path.is_dir() else path, variant))

@@ -81,6 +81,11 @@ def of_make() -> list[str]:
     ]
 
 
+def home() -> str:
+    """Return the user's home folder; "/" if it is not set."""
+    return os.environ.get("HOME") or "/"
+
+
 def completes() -> bool:
     """Return whether a shell asks for completions (``cli.completion``)."""
     return "_ARGCOMPLETE" in os.environ

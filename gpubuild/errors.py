@@ -8,6 +8,7 @@ unchanged, and each knows the exit code of the command line (README, "Exit codes
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from gpubuild.support import text
@@ -136,6 +137,16 @@ class ConfigError(GpubuildError):
         listed = tuple(problems)
         super().__init__("\n".join(p.render() for p in listed), hint=hint)
         self.__dict__.update(problems=listed)
+
+
+class WorkspaceError(UsageError):
+    """The project file is a workspace; ``files`` are those of its projects."""
+
+    files: tuple[Path, ...]
+
+    def __init__(self, message: str, *, hint: str = "", files: Iterable[Path] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.__dict__.update(files=tuple(files))
 
 
 class ToolNotFoundError(GpubuildError):

@@ -121,6 +121,7 @@ class Builder:
                     str(self._options.build_dir),
                     self._options.programs,
                     self._options.targets,
+                    self._project.variant.request(),
                 ),
                 project=self._project,
                 plan=plan,

@@ -20,6 +20,7 @@ from zlib import crc32
 from gpubuild import environment
 from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.support.patterns import matches
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -38,9 +39,18 @@ Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read 
 Request: TypeAlias = "list[Any]"
 
 
-def request_of(file: str, build_dir: str, programs: Iterable[str], targets: Iterable[str]) -> Request:
-    """Return a request. ``file`` and ``build_dir`` are absolute; order counts."""
-    return [file, build_dir, list(programs), list(targets)]
+def request_of(
+    file: str,
+    build_dir: str,
+    programs: Iterable[str],
+    targets: Iterable[str],
+    variant: Iterable[Any] = ("", [], []),
+) -> Request:
+    """Return a request. ``file`` and ``build_dir`` are absolute; order counts.
+
+    ``variant`` is ``model.project.Variant.request()``.
+    """
+    return [file, build_dir, list(programs), list(targets), *variant]
 
 
 def host_facts() -> dict[str, Any]:
@@ -140,6 +150,8 @@ class Receipt:
         if check["boot"] != environment.boot():
             return False
         if any(os.path.exists(path) for path in check["absent"]):
+            return False
+        if check["patterns"] and any(matches(*p) != found for *p, found in check["patterns"]):
             return False
         doubtful = set(check["doubtful"])
         doubtful.update(_changed(check["files"]))

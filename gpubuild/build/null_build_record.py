@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gpubuild.build import null_build
 from gpubuild.build.include_scan import surroundings
 from gpubuild.build.state import BuildState
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.project import Project
+from gpubuild.model.project import Project, Variant
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import LinkParams, Step, StepKind
 from gpubuild.plan.library_search import places, present
@@ -31,33 +31,42 @@ _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
 _CLOCK_SLACK_SECONDS = 1.0
 
 
-def load_witnessed(file: Path) -> tuple[Project, Witness | None]:
+def load_witnessed(file: Path, variant: Variant = Variant()) -> tuple[Project, Witness | None]:  # noqa: B008
     """Return the project, and a witness that saw the bytes it was loaded from.
 
     Raises ``ConfigError`` with every error in the file.
     """
     from gpubuild.config.load import load_project, loads
 
-    try:
+    known: dict[str, null_build.Known] = {}
+    changed = []
+
+    def read(path: Path) -> bytes:
         at = time.time_ns()
-        before = file_stamp.stat_of(file)
-        data = file.read_bytes()
-        unchanged = file_stamp.stat_of(file) == before
+        before = file_stamp.stat_of(path)
+        data = path.read_bytes()
+        known[os.path.abspath(path)] = (before, at, digest_bytes(data))  # noqa: PTH100 - as loads()
+        if file_stamp.stat_of(path) != before:
+            changed.append(path)
+        return data
+
+    try:
+        data = read(file)
     except OSError:
-        return load_project(file), None  # raises the right error
-    known = (before, at, digest_bytes(data))
-    witness = Witness((os.path.abspath(file), known)) if unchanged else None  # noqa: PTH100 - as loads()
-    return loads(data, file), witness
+        return load_project(file, variant), None  # raises the right error
+    witness = Witness(known)  # before anything else is read; included files are added
+    project = loads(data, file, variant=variant, read=read)
+    return project, None if changed else witness
 
 
 class Witness:
     """Notes facts about the host when a build begins, and makes the receipt when it has succeeded.
 
-    Create it before reading anything of the project or the tools. ``config`` is the project file
-    with its stat data and digest from when it was read.
+    Create it before reading anything of the project or the tools. ``config`` are the project file and
+    those that it includes, with stat data and digests from when they were read.
     """
 
-    def __init__(self, config: tuple[str, null_build.Known]) -> None:
+    def __init__(self, config: Mapping[str, null_build.Known]) -> None:
         self._config = config
         self._host_facts = null_build.host_facts()
         self._boot = environment.boot()
@@ -129,8 +138,7 @@ class Witness:
         files = self._step_files(plan, state)
         if files is None:
             return None
-        path, known = self._config
-        files[path] = known
+        files.update(self._config)
         found = _shadowing_paths(plan, state, project.root)
         if found is None:
             return None
@@ -165,6 +173,7 @@ class Witness:
                 if output.executable
             ),
             "absent": sorted(absent),
+            "patterns": [[folder, pattern, list(found)] for folder, pattern, found in project.patterns],
         }
         return null_build.dumps(check, show)
 
@@ -234,6 +243,9 @@ def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
 
 def named_files(project: Project) -> Iterable[Path]:
     """Yield the files that the project file names."""
+    yield from project.included
+    for entry in project.generate:
+        yield from (entry.tool, *entry.searched, *entry.inputs.values())
     for target in project.targets.values():
         yield from target.device_libs
     for program in project.programs.values():

@@ -19,6 +19,7 @@ from gpubuild.model.events import BuildWarning, Listener, Silent
 from gpubuild.model.project import BuildOptions, Execute, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
+from gpubuild.plan.sources import with_generated
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import shown_path
@@ -130,7 +131,7 @@ def _builder(
     witness: Witness | None,
 ) -> Builder:
     return Builder(
-        project=resolve_native(project),
+        project=with_generated(resolve_native(project), layout),
         options=options,
         layout=layout,
         listener=listener,

@@ -25,7 +25,7 @@ from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import shown_path
 
-_SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
+_SCANS = (StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Schedule:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TypeAlias
@@ -24,8 +25,9 @@ from gpubuild.model.project import Project
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.library_search import places
-from gpubuild.plan.sources import SourcePlanner, find_variants
+from gpubuild.plan.sources import SourcePlanner, find_variants, with_generated
 from gpubuild.support.file_stamp import Stat, stamp
+from gpubuild.support.patterns import is_pattern
 
 Seen: TypeAlias = "Mapping[Path, Stat | None]"  # None: there is no such file
 
@@ -69,11 +71,15 @@ def changes(before: Seen) -> list[Path]:
     return [path for path in before if now[path] != before[path]]
 
 
-def configured_files(file: Path, load: Callable[[Path], Project]) -> list[Path]:
-    """Return the project file and the files that it names; only itself when it cannot be read."""
+def configured_files(file: Path, load: Callable[[], Project]) -> list[Path]:
+    """Return the project file, the files that it names, and folders in which patterns match."""
     found = [file.absolute()]
     with suppress(GpubuildError):
-        found += named_files(load(file))
+        project = load()
+        found += named_files(project)
+        for folder, pattern, _ in project.patterns:  # a new file may match
+            fixed = takewhile(lambda part: not is_pattern(part), Path(pattern).parts)
+            found += folders_in(Path(folder, *fixed), Path())
     return list(dict.fromkeys(found))
 
 
@@ -118,6 +124,7 @@ def around_build(layout: Layout, project: Project, *, ok: bool) -> dict[Path, St
         candidates = [Path(path) for path in places(program.link_libraries, program.link_flags)]
         found |= look(candidates)
     state = BuildState(layout.state_file, layout.root)
+    project = with_generated(project, layout)
     sources = SourcePlanner(project=project, layout=layout, triple="", variants=find_variants(project))
     for step in sources.scan_steps(tuple(project.programs.values())).values():
         record = state.record(step.id)

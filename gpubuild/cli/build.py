@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.cli.console import Console, closing_lines, labelled
-from gpubuild.cli.options import build_folder
+from gpubuild.cli.options import build_folder, variant_of
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
@@ -88,7 +88,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
     """
     from gpubuild.build.null_build_record import load_witnessed
 
-    project, witness = load_witnessed(options.file)
+    project, witness = load_witnessed(options.file, variant_of(options))
     if not link:
         witness = None  # a receipt proves that executables are up to date
     if options.trace and not options.trace.absolute().parent.is_dir():

@@ -140,7 +140,7 @@ def colored(text: str) -> str:
 
 
 _MOST_NAMED = 3  # steps, or gpu.modules
-_SCANS = (StepKind.OUTLINE, StepKind.PREPROCESS)
+_SCANS = (StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Failures:

@@ -12,6 +12,7 @@ from pathlib import Path
 from gpubuild import __version__
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
+from gpubuild.cli.quick import find_project
 from gpubuild.errors import EXIT_USAGE
 from gpubuild.model.project import CacheConfig, Project
 from gpubuild.settings import Settings
@@ -19,8 +20,6 @@ from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import ToolRow
-
-DEFAULT_FILE = Path("targets.yaml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +49,13 @@ def load(file: Path | None, console: Console) -> Project | None:
 
     if file is not None:
         return load_project(file)
-    if not DEFAULT_FILE.is_file():
+    found = Path(find_project())
+    if not found.is_file():
         return None
     try:
-        return load_project(DEFAULT_FILE)
+        return load_project(found)
     except GpubuildError:
-        console.warning(f"{DEFAULT_FILE} has errors (see `gpubuild build`); its targets are not listed")
+        console.warning(f"{found} has errors (see `gpubuild build`); its targets are not listed")
         return None
 
 

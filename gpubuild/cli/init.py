@@ -83,6 +83,8 @@ targets:
 programs:
   scale:
     sources: [scale.mlir, %(main)s]
+    tests:
+      cpu: {devices: [cpu], stdout: "scale: OK (0 of 1000 elements wrong)"}
 """
 
 KERNEL = """\

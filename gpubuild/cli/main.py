@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpubuild.settings import Settings
 
 _ISSUES = "the project's issue tracker"
-_STEP_FAILED, _INTERRUPTED = 1, 130  # as in `errors`, which costs an import
+_STEP_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130  # as in `errors`, which costs an import
 _PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # for encodings without these characters
 _WRITE_FAILED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
@@ -76,6 +76,15 @@ def _answer(arguments: list[str]) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"gpubuild {__version__}")
         return 0
+    if len(arguments) > 1 and arguments[0] == "-C":
+        try:
+            os.chdir(arguments[1])
+        except OSError as error:
+            from gpubuild.support.text import visible
+
+            _try(_write_error, f"error: cannot change to {visible(arguments[1])}: {error.strerror}\n")
+            return _USAGE
+        arguments = arguments[2:]
     from gpubuild import environment
 
     if environment.completes():
@@ -140,7 +149,7 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
     from gpubuild import environment
     from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
-    from gpubuild.errors import GpubuildError, InterruptedBuildError
+    from gpubuild.errors import GpubuildError, InterruptedBuildError, WorkspaceError
 
     building = False
     try:
@@ -151,8 +160,19 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
         options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
         for warning in environment.misspelt():
             options.console.warning(warning)
+        file, parser = getattr(options, "file", None), getattr(options, "parser", None)
+        if parser is not None and file is not None and file is parser.get_default("file"):
+            from gpubuild.cli.quick import using
+
+            if not options.quiet and (text := using(str(file))):
+                options.console.note(text.rstrip())
         building = arguments[:1] == ["build"]
-        code: int = options.command(options)
+        try:
+            code: int = options.command(options)
+        except WorkspaceError as error:
+            from gpubuild.cli import workspace
+
+            code = workspace.run(arguments[0], options, error)
         return code
     except InterruptedBuildError:
         raise

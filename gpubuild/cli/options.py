@@ -9,13 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROJECT_FILE, TEXT, WORDS
+from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROFILE, TEXT, WORD, WORDS, find_project
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Project
+from gpubuild.model.project import Project, Variant
 from gpubuild.support.text import nearest, suggestion
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+
+PROJECT = ("file", "build_dir", "profile", "assignments", "defines")  # what decides a plan, with the targets
 
 
 class Text(argparse.RawDescriptionHelpFormatter):
@@ -81,7 +84,7 @@ def add_options(parser: Parser, *names: str, text: str = "") -> None:
         if kind == FLAG:
             parser.add_argument(*spellings, dest=name, action="store_true", help=text or usual)
             continue
-        default = Path(PROJECT_FILE) if name == "file" else {NUMBER: 0, WORDS: []}.get(kind)
+        default = Path(find_project()) if name == "file" else {NUMBER: 0, WORDS: []}.get(kind)
         parser.add_argument(
             *spellings, dest=name, metavar=metavar, default=default, help=text or usual,
             action="append" if kind == WORDS else "store", type=_TYPES[kind],
@@ -90,21 +93,8 @@ def add_options(parser: Parser, *names: str, text: str = "") -> None:
 
 def add_build_options(parser: Parser) -> None:
     """Add the options of every command that builds."""
-    names = (
-        "file",
-        "build_dir",
-        "jobs",
-        "targets",
-        "cache_dir",
-        "no_cache",
-        "keep_going",
-        "executor",
-        "no_fallback",
-        "insecure_remote",
-        "dump_ir",
-        "trace",
-    )
-    add_options(parser, *names)
+    names = (*PROJECT, "jobs", "targets", "cache_dir", "no_cache", "keep_going")
+    add_options(parser, *names, "executor", "no_fallback", "insecure_remote", "dump_ir", "trace")
 
 
 def add_modules(parser: Parser, meaning: str) -> None:
@@ -170,16 +160,35 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, TEXT: str, WORDS: str}
+def word(text: str) -> str:
+    """Convert the name of a profile, which is part of a folder's name, for ``type=``."""
+    if not re.fullmatch(PROFILE, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a profile")
+    return text
+
+
+_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, TEXT: str, WORD: word, WORDS: str}
 
 
 def load(options: argparse.Namespace) -> Project:
-    """Load the project that ``-f`` names. Raises ``ConfigError``."""
+    """Load the project that ``-f`` names, with the changes that options request. Raises ``ConfigError``."""
     from gpubuild.config.load import load_project
 
-    return load_project(options.file)
+    return load_project(options.file, variant_of(options))
+
+
+def variant_of(options: argparse.Namespace) -> Variant:
+    """Return what options change in the project file."""
+    return Variant(
+        profile=getattr(options, "profile", None) or "",
+        settings=tuple(getattr(options, "assignments", ())),
+        defines=tuple(getattr(options, "defines", ())),
+        targets=tuple(dict.fromkeys(getattr(options, "targets", ()))),
+    )
 
 
 def build_folder(options: argparse.Namespace, root: Path) -> Path:
-    """Return the absolute build folder: ``--build-dir``, by default ``build`` in the project."""
-    return Path.cwd() / options.build_dir if options.build_dir else root / "build"
+    """Return the absolute build folder: ``--build-dir``, else ``build`` or ``build-PROFILE``."""
+    if options.build_dir:
+        return Path.cwd() / str(options.build_dir)
+    return root / variant_of(options).build_folder

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpubuild import __version__
 from gpubuild.cli.options import (
+    PROJECT,
     Parser,
     Text,
     add_build_options,
@@ -58,6 +59,12 @@ examples:
   gpubuild run edges -- in.ppm out.pgm
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program; output is compared with expected.txt beside its source
+"""
+_TEST_EPILOG = """\
+examples:
+  gpubuild test                     all cases, as many at once as there are CPUs
+  gpubuild test saxpy/small --device cpu
+  gpubuild test --junit results.xml for CI services
 """
 _EXPLAIN_EPILOG = """\
 examples:
@@ -167,6 +174,7 @@ def make_parser(*, only: str = "") -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
+    parser.add_argument("-C", metavar="DIR", help="change to this folder first (before COMMAND)")
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",
@@ -203,6 +211,25 @@ def _run(commands: argparse._SubParsersAction[Parser]) -> None:
         "--all", action="store_true", help="run every program and compare its output with expected.txt"
     )
     add_build_options(parser)
+
+
+def _test(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands,
+        "test",
+        "build programs and run their test cases",
+        epilog=_TEST_EPILOG,
+        verbose="",
+    )
+    parser.add_argument(
+        "cases", nargs="*", metavar="CASE", help="PROGRAM or PROGRAM/CASE (default: all cases)"
+    )
+    add_build_options(parser)
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="DEVICE", dest="devices",
+        help="run on this device only, such as cpu; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--junit", type=path, metavar="FILE", help="also write the results as JUnit XML")
 
 
 def _export(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -282,7 +309,7 @@ def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
         epilog=_EXPLAIN_EPILOG,
     )  # fmt: skip
     parser.add_argument("step", metavar="STEP", help="the id of a step, or some of its parts")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     add_options(parser, "targets", text="the -t options of the build; may be repeated")
     parser.add_argument("--all", action="store_true", help="also list unchanged parts")
     add_options(parser, "json")
@@ -320,7 +347,7 @@ def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _clean(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "clean", "remove the outputs of builds; the cache stays")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, "file", "build_dir", "profile")
     add_options(parser, "dry_run", text="list the files; remove nothing")
 
 
@@ -353,9 +380,8 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
         parser = add_command(
             actions, name, text, handler=f"gpubuild.cli.cache:{name.replace('import', 'import_')}"
         )
-        add_options(
-            parser, "file", *(["build_dir"] if name in ("stats", "export") else []), "cache_dir", "json"
-        )
+        of_build = ("build_dir", "profile") if name in ("stats", "export") else ()
+        add_options(parser, "file", *of_build, "cache_dir", "json")
         return parser
 
     add("stats", "show the size of the cache, and how often it served the last builds of this project")
@@ -388,7 +414,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
         handler="gpubuild.cli.views:graph",
     )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to draw (default: everything)")
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     add_options(parser, "targets", text="draw device code for this target only; may be repeated")
     add_modules(parser, "draw only the steps that make or use this gpu.module")
     parser.add_argument("--format", choices=GRAPH_FORMATS, help="default: that of the suffix of -o, else svg")
@@ -425,7 +451,7 @@ def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "compdb", "write compile_commands.json, the options of C sources for editors",
         handler="gpubuild.cli.views:compdb",
     )  # fmt: skip
-    add_options(parser, "file", "build_dir")
+    add_options(parser, *PROJECT)
     _add_output(parser, "compile_commands.json")
 
 
@@ -454,6 +480,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
 _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
-    *(_export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
+    *(_test, _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
     *(_graph, _report, _watch, _compdb, _completion),
 )

@@ -19,22 +19,47 @@ TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from typing import TextIO
 
-FLAG, TEXT, PATH, NUMBER, WORDS = "flag", "text", "path", "number", "words"  # words: may be repeated
+FLAG, TEXT, PATH, NUMBER = "flag", "text", "path", "number"
+WORD, WORDS = "word", "words"  # words: may be repeated
 PROJECT_FILE = "targets.yaml"
+PROFILE = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 # Options of `build` by attribute: spellings, kind of value, name of the value in help, help.
 OPTIONS = {
     "quiet": (("-q", "--quiet"), FLAG, "", "show errors, warnings and results only"),
     "verbose": (("-v", "--verbose"), FLAG, "", "also list steps that had nothing to do"),
-    "file": (("-f", "--file"), PATH, "FILE", f"the project file (default: {PROJECT_FILE})"),
+    "file": (
+        ("-f", "--file"),
+        PATH,
+        "FILE",
+        f"the project file (default: {PROJECT_FILE} here or in a folder above)",
+    ),
     "build_dir": (
         ("--build-dir",),
         PATH,
         "DIR",
         "build folder (default: build, beside the project file)",
     ),
+    "profile": (("--profile",), WORD, "NAME", "merge the keys of this profile; builds into build-NAME"),
+    "assignments": (
+        ("--set",),
+        WORDS,
+        "KEY=VALUE",
+        "set a key of targets.yaml, such as defaults.debug=true; may be repeated",
+    ),
+    "defines": (
+        ("-D", "--define"),
+        WORDS,
+        "NAME[=VALUE]",
+        "define a macro of C sources, and ${NAME} in passes; may be repeated",
+    ),
     "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
-    "targets": (("-t", "--target"), WORDS, "TARGET", "compile kernels for this target only; may be repeated"),
+    "targets": (
+        ("-t", "--target"),
+        WORDS,
+        "TARGET",
+        "compile kernels for this target only, listed or not; may be repeated",
+    ),
     "cache_dir": (("--cache-dir",), PATH, "DIR", "the cache folder (default: the project's or yours)"),
     "no_cache": (("--no-cache",), FLAG, "", "neither read nor write the cache"),
     "keep_going": (("-k", "--keep-going"), FLAG, "", "after a failure, continue with independent steps"),
@@ -66,15 +91,20 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         options = parse(arguments)
         if options is None or environment.malformed():
             return None
-        given = options.get("file", [PROJECT_FILE])[0]
+        given = options["file"][0] if "file" in options else find_project()
         file = os.path.abspath(given)
         if ".." in given and os.path.realpath(file) != os.path.realpath(given):
             return None
-        build_dir = os.path.join(os.path.dirname(file), "build")
+        profile = options.get("profile", [""])[0]
+        build_dir = os.path.join(os.path.dirname(file), f"build-{profile}" if profile else "build")
         if "build_dir" in options:
             build_dir = os.path.join(os.getcwd(), options["build_dir"][0])
         request = null_build.request_of(
-            file, build_dir, options.get("programs", []), options.get("targets", [])
+            file,
+            build_dir,
+            options.get("programs", []),
+            options.get("targets", []),
+            (profile, options.get("assignments", []), options.get("defines", [])),
         )
         found = null_build.read(null_build.path_for(request))
         if found is None:
@@ -85,7 +115,9 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
             return None
         if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):
             return None  # the whole command colours locations
-        return _report(options, found, began)
+        out, err = _report(options, found, began)
+        searched = "file" not in options and "quiet" not in options
+        return out, (using(given) if searched else "") + err
     except Exception:  # of any kind: the whole command reports it
         return None
 
@@ -97,6 +129,29 @@ def _load_mlir(options: dict[str, list[str]]) -> None:
 
     jobs = int(options["jobs"][0]) if "jobs" in options else Settings.from_environ().jobs
     start_early(jobs or len(os.sched_getaffinity(0)))
+
+
+def find_project() -> str:
+    """Return the project file of this folder, or of the nearest one above that has one.
+
+    The search ends at the home folder, at the border of a file system and at a folder that all users can
+    write to, such as /tmp.
+    """
+    folder, up = os.getcwd(), ""
+    ends = (os.path.realpath(environment.home()), "/")
+    device = os.stat(folder).st_dev
+    while not os.path.exists(os.path.join(folder, PROJECT_FILE)):
+        above = os.path.dirname(folder)
+        found = os.stat(above)
+        if folder in ends or above in ends or found.st_dev != device or found.st_mode & 0o002:
+            return PROJECT_FILE
+        folder, up = above, f"../{up}"
+    return up + PROJECT_FILE
+
+
+def using(file: str) -> str:
+    """Return the line that names a project file in a folder above; nothing for one in this folder."""
+    return "" if file == PROJECT_FILE else f"project: {visible(file)}\n"
 
 
 def parse(arguments: list[str]) -> dict[str, list[str]] | None:
@@ -129,6 +184,8 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
         most = len(set(values)) if kind == WORDS else 1
         if name in _NOT_QUICK or (kind != FLAG and len(values) > most):
             return None
+    if not re.fullmatch(PROFILE, found.get("profile", ["_"])[0]):
+        return None
     jobs, build_dir = found.get("jobs", ["1"])[0], found.get("build_dir", ["."])[0]
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
         return None

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.cli.build import Outcome, build, exit_code
+from gpubuild.cli.checks import Check, run_case
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.project import Program
+from gpubuild.model.project import Case, Program
 from gpubuild.settings import program_environment
 from gpubuild.support.text import counted, suggestion
-from gpubuild.toolchain.run import run_tool
 
 EXPECTED = "expected.txt"  # beside a program's first source
-_TIMEOUT_SECONDS = 600.0
-# Print functions of memrefs show addresses.
-_ADDRESS = re.compile(rb"\b0x[0-9a-fA-F]+\b")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """How a run of a program ended."""
-
-    name: str
-    problem: str  # empty after success
-    checked: bool  # against an expected output
-    result: str  # the last line on stdout
-    output: str  # stdout, then stderr
-
-    @property
-    def ok(self) -> bool:
-        """Return whether the program exited with 0 and printed the expected output."""
-        return not self.problem
+_TIMEOUT_SECONDS = 600
 
 
 def expected_file(program: Program) -> Path | None:
@@ -50,30 +29,8 @@ def expected_file(program: Program) -> Path | None:
 
 
 def check_program(name: str, command: Sequence[str | Path], expected: Path | None) -> Check:
-    """Run ``command`` in an empty folder and compare its output, except addresses, with ``expected``."""
-    with tempfile.TemporaryDirectory(prefix="gpubuild-run-") as folder:
-        done = run_tool(
-            command,
-            cwd=Path(folder),
-            environment=program_environment(),
-            timeout_seconds=_TIMEOUT_SECONDS,
-        )
-    output = (done.stdout + done.stderr).decode(errors="replace")
-    lines = done.stdout.decode(errors="replace").strip().splitlines()
-    problem = ""
-    if done.returncode < 0:
-        problem = f"was killed by signal {-done.returncode}"
-    elif done.returncode:
-        problem = f"exited with {done.returncode}"
-    elif expected is not None:
-        problem = _difference(_lines(expected.read_bytes()), _lines(done.stdout))
-    return Check(
-        name=name,
-        problem=problem,
-        checked=expected is not None,
-        result=lines[-1] if lines else "",
-        output=output,
-    )
+    """Run ``command`` in an empty folder and compare its output with ``expected``."""
+    return run_case(name, command, Case(name=name, stdout_file=expected, timeout_seconds=_TIMEOUT_SECONDS))
 
 
 def render(check: Check, width: int = 0) -> str:
@@ -94,20 +51,6 @@ def summarize(checks: Iterable[Check]) -> str:
     failed = [c.name for c in found if not c.ok]
     text = f"{counted(len(found), 'program')}: {len(found) - len(failed)} ok"
     return text + (f", {len(failed)} failed ({', '.join(failed)})" if failed else "")
-
-
-def _lines(data: bytes) -> list[str]:
-    text = _ADDRESS.sub(b"0x", data).decode(errors="replace")
-    return [line.rstrip() for line in text.rstrip().splitlines()]
-
-
-def _difference(expected: list[str], printed: list[str]) -> str:
-    for number, (want, got) in enumerate(zip(expected, printed, strict=False), 1):
-        if want != got:
-            return f"line {number}: expected {want!r}, printed {got!r}"
-    if len(expected) != len(printed):
-        return f"printed {len(printed)} lines, expected {len(expected)}"
-    return ""
 
 
 def execute(options: argparse.Namespace) -> int:

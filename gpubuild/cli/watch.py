@@ -20,9 +20,8 @@ from gpubuild.build.watch import (
 )
 from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
-from gpubuild.cli.options import build_folder
+from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.run import choose_program
-from gpubuild.config.load import load_project
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment
@@ -39,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.program_arguments and not options.run:
         raise UsageError("arguments after -- are for the program that --run runs", hint="add --run")
     if not options.file.is_file():
-        load_project(options.file)  # raises the error
+        load(options)  # raises the error
     if options.run and len(options.programs) > 1:
         choose_program(options, "watch --run")  # raises the error
     root = options.file.absolute().parent
@@ -47,12 +46,12 @@ def execute(options: argparse.Namespace) -> int:
     program: Foreground | None = None
     try:
         while True:
-            before = look([*configured_files(options.file, load_project), *read_by_build(layout)])
+            before = look([*configured_files(options.file, lambda: load(options)), *read_by_build(layout)])
             ok, executable = _build(options)
             # The project file may have changed during the build.
-            named = configured_files(options.file, load_project)
+            named = configured_files(options.file, lambda: load(options))
             seen = baseline(before, named, read_by_build(layout))
-            seen = _around(options.file, layout, ok=ok) | seen
+            seen = _around(options, layout, ok=ok) | seen
             if not ok:
                 seen |= look(folders_in(root, layout.build_dir))
             if executable is not None:
@@ -73,9 +72,9 @@ def execute(options: argparse.Namespace) -> int:
             program.stop()
 
 
-def _around(file: Path, layout: Layout, *, ok: bool) -> dict[Path, Stat | None]:
+def _around(options: argparse.Namespace, layout: Layout, *, ok: bool) -> dict[Path, Stat | None]:
     try:
-        return around_build(layout, load_project(file), ok=ok)
+        return around_build(layout, load(options), ok=ok)
     except GpubuildError:  # the build has shown it
         return {}
 

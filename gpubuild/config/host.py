@@ -153,7 +153,7 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
         path = existing(root, item, problems, what="include folder", folder=True)
         if path is None:
             continue
-        folder = _argument(root, path, str(item.scalar))
+        folder = _argument(root, path, absolute=str(item.scalar).startswith("/"))
         if folder in found:
             problems.add(item.place, f"{item.describe()} is listed twice", first=found[folder])
         else:
@@ -161,11 +161,11 @@ def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str
     return tuple(found)
 
 
-def _argument(root: Path, path: Path, written: str) -> str:
+def _argument(root: Path, path: Path, *, absolute: bool) -> str:
     """Return a folder as the compiler gets it: equal in every checkout unless written as absolute."""
     if path.is_relative_to(root):
         return path.relative_to(root).as_posix()
-    return str(path) if os.path.isabs(written) else os.path.normpath(written)  # noqa: PTH117
+    return str(path) if absolute else os.path.relpath(path, root)
 
 
 def _define(member: Member | None) -> tuple[tuple[str, str | None], ...]:

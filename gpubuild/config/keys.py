@@ -17,6 +17,7 @@ from gpubuild.config.spec import (
     Table,
     Text,
     Whole,
+    partial,
     path_with,
 )
 from gpubuild.model.project import Offload, RemoteMode
@@ -357,6 +358,82 @@ _MODULE = Record(
 )
 
 
+_GENERATE = Record(
+    what="an entry of 'generate'",
+    empty=False,
+    keys={
+        "command": Key(
+            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*"), min_items=1),
+            help="The program (a name in PATH, or a path relative to this file) and its arguments.",
+            required=True,
+            aka=("cmd", "argv"),
+        ),
+        "inputs": Key(
+            spec=ListOf(item=_PATH, unique=True),
+            help="Files or patterns that it reads, copied into its folder under the same names.",
+            aka=("input", "depends", "srcs"),
+        ),
+        "outputs": Key(
+            spec=ListOf(
+                item=Text(what="the name of a file, without folders", pattern=r"[A-Za-z0-9_][A-Za-z0-9._-]*"),
+                min_items=1,
+                unique=True,
+            ),
+            help="Files that it writes there: sources to list in programs, and headers for C and C++.",
+            required=True,
+            aka=("output", "outs"),
+        ),
+    },
+)
+
+_CASE = Record(
+    what="a case",
+    keys={
+        "args": Key(
+            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*")),
+            help="Arguments of the program.",
+            aka=("arguments", "argv"),
+        ),
+        "files": Key(
+            spec=ListOf(item=_PATH, unique=True),
+            help="Files to copy into the folder of the run, which is empty otherwise.",
+            aka=("data", "inputs"),
+        ),
+        "stdin": Key(spec=Text(pattern=r"[\s\S]*"), help="Text on standard input.", aka=("input",)),
+        "stdin_file": Key(spec=_PATH, help="A file on standard input."),
+        "stdout": Key(
+            spec=Text(pattern=r"[\s\S]*"),
+            help="The expected output, except addresses and trailing white space.",
+            aka=("expected", "output", "expect"),
+        ),
+        "stdout_file": Key(
+            spec=_PATH, help="A file with the expected output.", aka=("expected_file", "golden")
+        ),
+        "check": Key(
+            spec=path_with((".py",), "a Python script"),
+            help="A script that checks: it gets the arguments, the program's output on standard input and "
+            "its folder, and fails with an exit code other than 0.",
+            aka=("script", "reference"),
+        ),
+        "exit_code": Key(
+            spec=Whole(maximum=255), default=0, help="The expected exit code.", aka=("exit", "code")
+        ),
+        "devices": Key(
+            spec=ListOf(item=Text(what="a device", pattern=r"[a-z]+(:[0-9]+)?"), min_items=1, unique=True),
+            help="Run once on each of these, as GPUBUILD_DEVICE. Without it: where a run would.",
+            aka=("device",),
+        ),
+        "sanitize": Key(
+            spec=Flag(),
+            default=False,
+            help="Run checked kernels: the program needs a target with `sanitize:`.",
+            aka=("checked",),
+        ),
+        "timeout": Key(spec=Whole(minimum=1), default=60, help="Seconds after which a run fails."),
+    },
+)
+
+
 def _program(kinds: Sequence[str]) -> Record:
     return Record(
         what="a program",
@@ -364,7 +441,8 @@ def _program(kinds: Sequence[str]) -> Record:
         keys={
             "sources": Key(
                 spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
-                help="Files it is made of, relative to this file: " + " ".join(SOURCE_SUFFIXES),
+                help="Files it is made of, or patterns such as src/*.mlir and **/*.c, relative to this file: "
+                + " ".join(SOURCE_SUFFIXES),
                 required=True,
                 aka=("files", "srcs", "src"),
             ),
@@ -427,6 +505,11 @@ def _program(kinds: Sequence[str]) -> Record:
                 "are searched first, macros and standards replace the project's, flags come last.",
                 aka=HOST_WORDS,
             ),
+            "tests": Key(
+                spec=Table(what="tests", name=_NAME, value=_CASE, empty=True),
+                help="Cases of `gpubuild test`: ways to run the program, and what is expected.",
+                aka=("test", "cases"),
+            ),
             "link": Key(
                 spec=Record(
                     what="link",
@@ -461,13 +544,28 @@ def _program(kinds: Sequence[str]) -> Record:
     )
 
 
+INCLUDE = ListOf(item=_PATH, min_items=1, unique=True)
+
+
 def document() -> Record:
     """What targets.yaml holds, with the kinds of targets that are registered."""
     return _document(registry.vendors())
 
 
+def workspace() -> Record:
+    """What targets.yaml of a workspace holds."""
+    keys = {name: document().keys[name] for name in ("version", "workspace")}
+    return Record(what="a workspace", keys=keys, empty=False)
+
+
+def partial_document() -> Record:
+    """What a profile holds: keys that replace those of the project, none of them required."""
+    return _partial_document(registry.vendors())
+
+
 @cache
 def _document(vendors: tuple[Vendor, ...]) -> Record:
+    replaceable = _replaceable(vendors)
     return Record(
         what="targets.yaml",
         empty=False,
@@ -477,6 +575,39 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
                 help=f"Version of this format: {VERSION}.",
                 required=True,
             ),
+            **replaceable.keys,
+            "workspace": Key(
+                spec=INCLUDE,
+                help="Instead of all other keys: folders, or files, of projects that are built together.",
+                aka=("members", "projects", "subdirs"),
+            ),
+            "include": Key(
+                spec=INCLUDE,
+                help="Files of this format, relative to the file that names them. Keys of this file, and of "
+                "later ones in the list, are merged over theirs.",
+                aka=("includes", "import", "imports", "extends"),
+            ),
+            "profiles": Key(
+                spec=Table(what="profiles", name=_NAME, value=_partial_document(vendors)),
+                help="Keys by profile, merged over those of the project with --profile NAME.",
+                aka=("profile", "configurations", "configs", "variants"),
+            ),
+        },
+    )
+
+
+@cache
+def _partial_document(vendors: tuple[Vendor, ...]) -> Record:
+    found = partial(_replaceable(vendors))
+    assert isinstance(found, Record)  # noqa: S101 - as the argument
+    return found
+
+
+@cache
+def _replaceable(vendors: tuple[Vendor, ...]) -> Record:
+    return Record(
+        what="a profile",
+        keys={
             "cache": Key(spec=_CACHE, help="Where compiled results are kept."),
             "execute": Key(
                 spec=_EXECUTE,
@@ -495,6 +626,11 @@ def _document(vendors: tuple[Vendor, ...]) -> Record:
                 help="What kernels are compiled for: names of your choice, or well-known ones such as "
                 "sm_90, gfx90a and cpu, which need no options.",
                 required=True,
+            ),
+            "generate": Key(
+                spec=Table(what="generate", name=_NAME, value=_GENERATE, empty=True),
+                help="Commands that make sources of programs.",
+                aka=("generated", "custom_commands", "genrule", "commands"),
             ),
             "programs": Key(
                 spec=Table(

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.config.host import read_host
-from gpubuild.config.keys import VERSION, document
-from gpubuild.config.programs import all_sources, read_programs
+from gpubuild.config.keys import document, workspace
+from gpubuild.config.merge import Configuration
+from gpubuild.config.programs import Patterns, all_sources, read_generate, read_programs
 from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
-from gpubuild.config.yaml_tree import Node, Problems, Shape, decode, parse, resolve
-from gpubuild.errors import ConfigError, Diagnostic, Location
-from gpubuild.model.project import CacheConfig, Execute, Project, RemoteCache, RemoteMode
+from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
+from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, WorkspaceError
+from gpubuild.model.project import CacheConfig, Execute, Project, RemoteCache, RemoteMode, Variant
+from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, shown_path, size_of
 
+_PLAIN = Variant()
 
-def load_project(path: Path) -> Project:
+
+def load_project(path: Path, variant: Variant = _PLAIN) -> Project:
     """Read the project file at ``path``.
 
-    Raises ``ConfigError`` with all mistakes in file order, each with its place; also when the file
-    is not there, cannot be read or is not UTF-8.
+    Raises ``ConfigError`` with all errors and their locations, also for a file that cannot be read or is
+    not UTF-8, and ``UsageError`` for options in ``variant`` that cannot be applied.
     """
     try:
         data = path.read_bytes()
@@ -34,7 +38,7 @@ def load_project(path: Path) -> Project:
             [Diagnostic(message=f"cannot read the project file: {where}", location=Location(file=str(path)))],
             hint="" if isinstance(error, PermissionError) else _nearby(path) or hint,
         ) from error
-    return loads(data, path)
+    return loads(data, path, variant=variant)
 
 
 def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Diagnostic | None:
@@ -48,7 +52,11 @@ def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Dia
     for key in keys:
         member = node.members.get(key) if node else None
         node = member.node if member else None
-    if node is None or node.scalar != value:
+    if node is None:
+        return None
+    # A pipeline may have macros.
+    pattern = ".*".join(map(re.escape, re.split(r"\$\{[^}]*\}", str(node.scalar))))
+    if not re.fullmatch(pattern, value, re.DOTALL):
         return None
     return problems.diagnostic(node.place, message, severity="note")
 
@@ -73,60 +81,94 @@ def _nearby(path: Path) -> str:
     return ""
 
 
-def loads(text: str | bytes, path: Path, *, machine: str = "") -> Project:
+def loads(
+    text: str | bytes,
+    path: Path,
+    *,
+    machine: str = "",
+    variant: Variant = _PLAIN,
+    read: Callable[[Path], bytes] = Path.read_bytes,
+) -> Project:
     """Like :func:`load_project`, for the ``text`` of a file that is, or would be, at ``path``.
 
-    ``machine`` stands in for ``platform.machine()`` when CPU targets are settled.
+    ``machine`` stands in for ``platform.machine()`` when CPU targets are settled. ``read`` is called for
+    each included file.
     """
     name = shown_path(path)
     text = decode(text, name) if isinstance(text, bytes) else text
     problems = Problems(name, text)
-    tree = parse(text, problems)
-    if tree is None:
-        raise problems.error()
-    if _foreign_version(tree, problems):
-        raise problems.error()
+    file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+    configuration = Configuration(file, problems, read)
+    tree = configuration.load(text, variant)
+    if "workspace" in tree.members:
+        raise _workspace(tree, file, problems)
     checked = check(tree, document(), problems)
     if checked is None:
         raise problems.error()
-    project = _project(checked, path, problems, machine)
+    project = _project(checked, file, problems, machine, configuration)
     if problems:
         raise problems.error()
-    return project
+    return replace(project, variant=variant, included=tuple(configuration.included))
 
 
-def _foreign_version(tree: Node, problems: Problems) -> bool:
-    """Whether the file is of another version, whose other keys we cannot judge."""
-    member = tree.members.get("version")
-    if member is None or member.node.shape is not Shape.WHOLE or member.node.scalar == VERSION:
-        return False
-    problems.add(
-        member.node.place,
-        f"version {member.node.scalar} of this format is not supported; this gpubuild reads {VERSION}",
+def _workspace(tree: Node, file: Path, problems: Problems) -> GpubuildError:
+    """Return the error with the projects of a workspace, or its mistakes."""
+    checked = check(tree, workspace(), problems)
+    listed = checked.members["workspace"].node.items if checked and "workspace" in checked.members else ()
+    files = []
+    for item in listed:
+        path = resolve(file.parent, item, problems)
+        if path is not None and path.is_dir():
+            path /= file.name
+        if path is None or not path.is_file():
+            problems.add(item.place, f"there is no project {item.describe()}")
+        else:
+            files.append(path)
+    if problems:
+        return problems.error()
+    return WorkspaceError(
+        f"{shown_path(file)} is a workspace of {', '.join(item.raw for item in listed)}",
+        hint=f"go to one of its projects: gpubuild -C {listed[0].raw} …",
+        files=files,
     )
-    return True
 
 
-def _project(document: Node, path: Path, problems: Problems, machine: str) -> Project:
-    file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
+def _project(
+    document: Node, file: Path, problems: Problems, machine: str, configuration: Configuration
+) -> Project:
     root = file.parent
     members = document.members
     defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
     target_members = members["targets"].node.members if "targets" in members else {}
     program_members = members["programs"].node.members if "programs" in members else {}
     host_node = members["host"].node if "host" in members else None
-    sources = all_sources(program_members)
+    patterns: Patterns = {}
+    generate_node = members["generate"].node if "generate" in members else None
+    generate = read_generate(root, generate_node, problems, patterns)
+    sources = all_sources(root, program_members, problems, patterns)
     host = read_host(root, host_node, problems, sources=sources, owner="any program")
     return Project(
         root=root,
         file=file,
-        targets=read_targets(root, target_members, defaults, problems, machine),
+        targets=read_targets(root, target_members, defaults, host.options, problems, machine),
         # Names count as declared even where their options are wrong: that is reported already.
-        programs=read_programs(root, program_members, tuple(target_members), host, problems),
+        programs=read_programs(
+            root,
+            program_members,
+            tuple(target_members),
+            host,
+            problems,
+            defines=configuration.defines,
+            added=tuple(configuration.added_targets),
+            patterns=patterns,
+            generated=frozenset(name for entry in generate for name in entry.outputs),
+        ),
+        generate=generate,
         cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
         execute=_execute(root, members["execute"].node if "execute" in members else None, problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),
+        patterns=tuple((folder, pattern, found) for (folder, pattern), found in patterns.items()),
     )
 
 

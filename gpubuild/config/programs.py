@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
-from gpubuild.config.targets import debug_level, read_libraries, scalar
-from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing, nearest_or_all
-from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.config.targets import MACRO, debug_level, read_libraries, scalar, with_macros
+from gpubuild.config.yaml_tree import (
+    Member,
+    Node,
+    Place,
+    Problems,
+    Shape,
+    existing,
+    nearest_or_all,
+    resolve,
+)
+from gpubuild.model.project import (
+    NO_OPTIONS,
+    Case,
+    Generate,
+    HostOptions,
+    ModuleOverride,
+    Offload,
+    Passes,
+    Program,
+)
+from gpubuild.settings import Settings, find_in_path
+from gpubuild.support.patterns import is_pattern, matches
 from gpubuild.targets import registry
+
+Patterns: TypeAlias = dict[tuple[str, str], tuple[str, ...]]  # by folder and pattern
 
 
 def read_programs(
@@ -19,17 +43,39 @@ def read_programs(
     declared: tuple[str, ...],
     host: HostSection,
     problems: Problems,
+    *,
+    defines: Mapping[str, str | None],
+    added: tuple[str, ...],
+    patterns: Patterns,
+    generated: frozenset[str] = frozenset(),
 ) -> dict[str, Program]:
     """All programs, in file order.
 
     ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
+    ``defines`` replace macros of all sources. Everything is also compiled for the targets ``added``.
+    ``patterns`` collects the patterns of sources; ``generated`` are sources that commands make.
     """
-    reader = _Reader(root, declared, host, problems)
+    forced = HostOptions(define=tuple(defines.items()))
+    reader = _Reader(root, declared, host, problems, forced, added, patterns, generated)
     return {name: reader.program(name, m.node) for name, m in members.items()}
 
 
 class _Reader:
-    def __init__(self, root: Path, declared: tuple[str, ...], host: HostSection, problems: Problems) -> None:
+    def __init__(
+        self,
+        root: Path,
+        declared: tuple[str, ...],
+        host: HostSection,
+        problems: Problems,
+        forced: HostOptions,
+        added: tuple[str, ...],
+        patterns: Patterns,
+        generated: frozenset[str],
+    ) -> None:
+        self._forced = forced
+        self._patterns = patterns
+        self._generated = generated
+        self._added = added
         self._root = root
         self._declared = declared
         self._host = host
@@ -40,10 +86,10 @@ class _Reader:
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         modules_node = _child(node, "modules")
         modules = {n: self._module(m) for n, m in (modules_node.members if modules_node else {}).items()}
-        link = _child(node, "link")
+        link, tests = _child(node, "link"), _child(node, "tests")
         sources = self._sources(_child(node, "sources"))
         host = self._host_section(node)
-        options = host.options.over(self._host.options)
+        options = self._forced.over(host.options.over(self._host.options))
         return Program(
             name=name,
             sources=sources,
@@ -52,42 +98,57 @@ class _Reader:
             select=self._select(node, offload, targets, modules),
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
-            passes=_passes(_child(node, "passes")),
+            passes=self._passes(_child(node, "passes"), options),
             host=options,
             source_hosts={
                 source: own
                 for source in sources
-                if (own := _own(source, host, self._host).over(options)) != options
+                if (own := self._forced.over(_own(source, host, self._host).over(options))) != options
             },
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
+            tests=tuple(self._case(n, m) for n, m in tests.members.items()) if tests else (),
         )
 
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}
-        for item in node.items if node else ():
-            path = existing(self._root, item, self._problems, what="source")
-            if path and path in found:
-                self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
-            elif path:
-                found[path] = item.place
+        named: set[Path] = set()
+        for item in _items(node):
+            if item.scalar in self._generated:
+                found.setdefault(self._root / str(item.scalar), item.place)
+                continue
+            paths = matching(self._root, item, self._problems, self._patterns)
+            if paths is None:
+                path = existing(self._root, item, self._problems, what="source")
+                paths = (path,) if path else ()
+                if path in named:
+                    self._problems.add(item.place, f"{item.describe()} is listed twice", first=found[path])
+                named.update(paths)
+            elif not paths:
+                self._problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            for path in paths:
+                found.setdefault(path, item.place)
         return tuple(found)
 
     def _host_section(self, node: Node) -> HostSection:
         member = node.members.get("host")
         if member is None:
             return HostSection()
-        sources = named_sources(node)
+        sources = named_sources(self._root, node, self._problems, self._patterns)
         section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
         if sources is not None:
-            self._refuse_idle(member, section.options, sources)
+            passes = _child(node, "passes")
+            uses_macros = any(MACRO in m.node.raw for m in passes.members.values()) if passes else False
+            self._refuse_idle(member, section.options, sources, uses_macros=uses_macros)
         return section
 
-    def _refuse_idle(self, member: Member, options: HostOptions, sources: tuple[str, ...]) -> None:
+    def _refuse_idle(
+        self, member: Member, options: HostOptions, sources: tuple[str, ...], *, uses_macros: bool
+    ) -> None:
         """Report options that apply to no source of the program."""
         c = any(name.endswith(C_SUFFIXES) for name in sources)
         cxx = any(name.endswith(CXX_SUFFIXES) for name in sources)
-        if not c and not cxx:
+        if not c and not cxx and not uses_macros:
             self._problems.add(member.place, "'host' is for C and C++ sources, and this program has none")
         elif options.c_std and not c:
             self._problems.add(
@@ -108,7 +169,44 @@ class _Reader:
             else:
                 hint = nearest_or_all(str(item.scalar), self._declared, what="declared")
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
-        return tuple(names)
+        return tuple(dict.fromkeys((*names, *self._added))) if names else ()
+
+    def _case(self, name: str, member: Member) -> Case:
+        node = member.node
+        found: dict[str, Path | None] = {}
+        for key in ("stdin_file", "stdout_file", "check"):
+            path = _child(node, key)
+            found[key] = existing(self._root, path, self._problems, what="file") if path else None
+            if path and (twin := node.members.get(key.removesuffix("_file"))) and twin.node is not path:
+                self._problems.add(twin.place, f"give either this or '{key}'", first=node.members[key].place)
+        files: dict[str, Path] = {}
+        for item in _items(_child(node, "files")):
+            path_of_file = existing(self._root, item, self._problems, what="file")
+            text = str(item.scalar)
+            if path_of_file:
+                # A file beside the project has no place in the folder of the run but its own name.
+                inside = not text.startswith("/") and ".." not in Path(text).parts
+                files[text if inside else path_of_file.name] = path_of_file
+        stdin, stdout, exit_code, timeout = (
+            scalar(node, key) for key in ("stdin", "stdout", "exit_code", "timeout")
+        )
+        return Case(
+            name=name,
+            args=_texts(_child(node, "args")),
+            files=files,
+            stdin=str(stdin or "").encode(),
+            stdout=None if stdout is None else str(stdout).encode(),
+            **found,
+            exit_code=int(exit_code or 0),
+            devices=_texts(_child(node, "devices")),
+            sanitize=bool(scalar(node, "sanitize")),
+            timeout_seconds=int(timeout or 60),
+        )
+
+    def _passes(self, node: Node | None, options: HostOptions) -> Passes:
+        members = node.members if node else {}
+        given = {key: with_macros(member.node, options, self._problems) for key, member in members.items()}
+        return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)
 
     def _module(self, member: Member) -> ModuleOverride:
         node = member.node
@@ -155,16 +253,95 @@ class _Reader:
         }
 
 
-def all_sources(programs: Mapping[str, Member]) -> tuple[str, ...] | None:
+def matching(root: Path, item: Node, problems: Problems, patterns: Patterns) -> tuple[Path, ...] | None:
+    """Return the files that the pattern ``item`` matches; ``None`` if it is the name of a file."""
+    text = str(item.scalar)
+    if not is_pattern(text) or (path := resolve(root, item, problems)) is None or path.is_file():
+        return None
+    key = (str(problems.folder(item.place, root)), text)
+    if key not in patterns:
+        patterns[key] = tuple(matches(*key))
+    return tuple(map(Path, patterns[key]))
+
+
+def read_generate(
+    root: Path, node: Node | None, problems: Problems, patterns: Patterns
+) -> tuple[Generate, ...]:
+    """Return the commands that make sources."""
+    found = []
+    made: dict[str, Place] = {}
+    for name, member in node.members.items() if node else ():
+        command, outputs = _child(member.node, "command"), _child(member.node, "outputs")
+        for item in _items(outputs):
+            if item.raw in made:
+                problems.add(item.place, f"{item.describe()} is made twice", first=made[item.raw])
+            elif (root / item.raw).exists():
+                problems.add(item.place, f"{item.describe()} exists in the project; generate another name")
+            made.setdefault(item.raw, item.place)
+        inputs: dict[str, Path] = {}
+        for item in _items(_child(member.node, "inputs")):
+            paths = matching(root, item, problems, patterns)
+            if paths is None:
+                path = existing(root, item, problems, what="input")
+                paths = (path,) if path else ()
+            elif not paths:
+                problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            for path in paths:
+                if not path.is_relative_to(root):
+                    problems.add(item.place, f"the input {item.describe()} is outside the project")
+                inputs[os.path.relpath(path, root)] = path
+        if command is None or outputs is None:
+            continue  # reported already
+        tool, searched = _tool(root, command.items[0], problems)
+        if tool is not None:
+            found.append(
+                Generate(
+                    name=name,
+                    command=_texts(command),
+                    tool=tool,
+                    inputs=inputs,
+                    outputs=_texts(outputs),
+                    searched=searched,
+                )
+            )
+    return tuple(found)
+
+
+def _tool(root: Path, item: Node, problems: Problems) -> tuple[Path | None, tuple[Path, ...]]:
+    """Return the program of a command, and paths where another one would be found first."""
+    name = str(item.scalar)
+    if "/" in name:
+        return existing(root, item, problems, what="program"), ()
+    folders = Settings.from_environ().search_path
+    tool = find_in_path(name, folders)
+    if tool is None:
+        problems.add(item.place, f"the program {item.describe()} is not in PATH")
+        return None, ()
+    return tool, tuple(folder / name for folder in folders[: folders.index(tool.parent)])
+
+
+def all_sources(
+    root: Path, programs: Mapping[str, Member], problems: Problems, patterns: Patterns
+) -> tuple[str, ...] | None:
     """The sources of all programs, as :func:`named_sources`."""
-    named = [named_sources(member.node) for member in programs.values()]
+    named = [named_sources(root, member.node, problems, patterns) for member in programs.values()]
     return None if None in named else tuple(dict.fromkeys(name for names in named for name in names or ()))
 
 
-def named_sources(program: Node) -> tuple[str, ...] | None:
-    """Return them as written; ``None`` where a part of them may be missing because of an error."""
+def named_sources(
+    root: Path, program: Node, problems: Problems, patterns: Patterns
+) -> tuple[str, ...] | None:
+    """Return them relative to ``root``; ``None`` where a part may be missing because of an error."""
     sources = _child(program, "sources")
-    return _texts(sources) if sources is not None and not program.flawed else None
+    if sources is None or program.flawed:
+        return None
+    found: list[str] = []
+    for item in sources.items:
+        paths = matching(root, item, problems, patterns)
+        if paths is None:
+            paths = (problems.folder(item.place, root) / str(item.scalar),)
+        found += (os.path.relpath(path, root) for path in paths)
+    return tuple(found)
 
 
 def _own(source: Path, program: HostSection, project: HostSection) -> HostOptions:
@@ -183,10 +360,9 @@ def _child(node: Node | None, key: str) -> Node | None:
     return member.node if member else None
 
 
+def _items(node: Node | None) -> tuple[Node, ...]:
+    return node.items if node else ()
+
+
 def _texts(node: Node | None) -> tuple[str, ...]:
-    return tuple(str(item.scalar) for item in node.items) if node else ()
-
-
-def _passes(node: Node | None) -> Passes:
-    given = {key: str(member.node.scalar) for key, member in (node.members if node else {}).items()}
-    return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)
+    return tuple(str(item.scalar) for item in _items(node))

@@ -18,6 +18,8 @@ def key_rows(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, st
     for name, entry in schema.get("properties", {}).items():
         key = f"{prefix}{name}"
         yield key, _takes(entry), _default(entry), entry.get("description", "")
+        if name == "profiles":  # the same keys again
+            continue
         for option in [entry, *entry.get("anyOf", [])]:
             yield from key_rows(option, f"{key}.")
             values = option.get("additionalProperties")

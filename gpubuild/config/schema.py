@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpubuild.config.keys import VERSION, document
+from gpubuild.config.keys import VERSION, document, partial_document
 from gpubuild.config.spec import (
     Choice,
     Either,
@@ -31,12 +31,44 @@ SCHEMA_FILE = Path(__file__).with_name("schema.json")
 
 def json_schema() -> dict[str, Any]:
     """The schema, draft 2020-12."""
+    schema = _schema(document())
+    properties = schema["properties"]
+    names = {name: entry for name, entry in properties.items() if name in partial_document().keys}
+    properties["profiles"]["additionalProperties"] = {
+        "type": ["object", "null"],
+        "properties": {name: _partial(entry, f"#/properties/{name}") for name, entry in names.items()},
+        "additionalProperties": False,
+    }
+    only = {"version": properties["version"], "workspace": properties["workspace"]}
+    schema["anyOf"] = [
+        {"required": schema.pop("required"), "not": {"required": ["workspace"]}},
+        {"properties": only, "required": [*only], "additionalProperties": False},
+    ]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:gpubuild:targets:{VERSION}",
         "title": "gpubuild targets.yaml",
-        **_schema(document()),
+        **schema,
     }
+
+
+def _partial(schema: dict[str, Any], pointer: str) -> dict[str, Any]:
+    """Return ``schema``, which is at ``pointer``, without required keys: by reference where it has none."""
+    text = json.dumps(schema)
+    if '"required"' not in text and '"minProperties"' not in text:
+        return {"description": schema.get("description", ""), "$ref": pointer}
+    found: dict[str, Any] = {"description": schema.get("description", ""), "type": ["object", "null"]}
+    if "properties" in schema:
+        found["properties"] = {
+            name: _partial(entry, f"{pointer}/properties/{name}")
+            for name, entry in schema["properties"].items()
+        }
+    if "propertyNames" in schema:
+        found["propertyNames"] = schema["propertyNames"]
+    values = schema["additionalProperties"]
+    below = f"{pointer}/additionalProperties"
+    found["additionalProperties"] = _partial(values, below) if values else values
+    return found
 
 
 def schema_text() -> str:

@@ -123,6 +123,18 @@ def shapes(spec: Spec) -> frozenset[Shape]:
             return frozenset().union(*(shapes(option) for option in options))
 
 
+def partial(spec: Spec) -> Spec:
+    """Return ``spec`` for a tree that is merged over another one: no key of a record is required."""
+    match spec:
+        case Record():
+            keys = {n: replace(k, spec=partial(k.spec), required=False) for n, k in spec.keys.items()}
+            return replace(spec, keys=keys, empty=True)
+        case Table():
+            return replace(spec, value=partial(spec.value), min_items=0, empty=True)
+        case _:
+            return spec
+
+
 def fits(text: str, spec: Text) -> bool:
     """Whether ``text`` matches the whole of the pattern of ``spec``."""
     return re.fullmatch(spec.pattern, text) is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from gpubuild.config.yaml_tree import Member, Node, Problems, existing
+from gpubuild.config.yaml_tree import Member, Node, Problems, existing, nearest_or_all
+from gpubuild.model.project import HostOptions
 from gpubuild.support.text import any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import Sanitize, Target
@@ -26,6 +28,27 @@ def scalar(node: Node | None, key: str) -> bool | int | str | None:
     """The value of ``key`` in a checked record, or ``None``."""
     member = node.members.get(key) if node else None
     return member.node.scalar if member else None
+
+
+MACRO = "${"
+_MACRO = re.compile(r"\$\{([^}]*)\}")
+
+
+def with_macros(pipeline: Node, options: HostOptions, problems: Problems) -> str:
+    """Return the text of a pass pipeline with the values of macros for ``${NAME}``."""
+    macros = dict(options.define)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in macros:
+            hint = nearest_or_all(name, macros, what="macros")
+            problems.add(
+                pipeline.place, f"the pass pipeline needs the macro {name!r}: define it with -D{hint}"
+            )
+        text = macros.get(name, "")
+        return "1" if text is None else text
+
+    return _MACRO.sub(value, str(pipeline.scalar))
 
 
 def debug_level(value: bool | int | str | None) -> bool | str:
@@ -51,7 +74,12 @@ def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[P
 
 
 def read_targets(
-    root: Path, members: Mapping[str, Member], defaults: Options, problems: Problems, machine: str = ""
+    root: Path,
+    members: Mapping[str, Member],
+    defaults: Options,
+    macros: HostOptions,
+    problems: Problems,
+    machine: str = "",
 ) -> dict[str, Target]:
     """Return all targets of a known kind, in file order. ``machine``: what ``uname -m`` says."""
     machine = machine or os.uname().machine
@@ -67,6 +95,7 @@ def read_targets(
         if _of_chip(chip) in (None, vendor):  # else that is reported
             _check(member, vendor, chip, triple, problems)
         options = read_options(member.node, defaults)
+        passes = member.node.members.get("passes")
         attribute = _attribute(name, member, vendor, chip, problems)
         targets[name] = Target(
             name=name,
@@ -82,7 +111,7 @@ def read_targets(
             format=attribute.format,
             debug=options.debug,
             device_libs=device_libs,
-            passes=str(scalar(member.node, "passes") or ""),
+            passes=with_macros(passes.node, macros, problems) if passes else "",
             sanitize=_sanitize(name, member, vendor, problems),
         )
     return targets

@@ -25,25 +25,36 @@ _LINE_BREAK = "\r\n|[\r\n\x85\u2028\u2029]"
 
 
 class Place(NamedTuple):
-    """A position in the file, 1-based. Places sort in file order."""
+    """A position in a file, 1-based. ``file`` is its number in :class:`Problems`: 0 is the project file."""
 
     line: int
     column: int
+    file: int = 0
 
 
 START = Place(1, 1)
 
 
 class Problems:
-    """The errors in one file. ``file`` is its name in messages."""
+    """The errors in one configuration: a project file, files that it includes, and command-line options."""
 
     def __init__(self, file: str, text: str = "") -> None:
-        self._file = file
-        self._text = text
-        self._lines: list[str] = []  # of the text, when there is something to show in it
+        self._files = [(file, text)]  # names in messages
+        self._folders: dict[int, Path] = {}
         # A dict for its order and its keys: an alias shows one node in several places of the tree,
         # and once is enough.
         self._found: dict[tuple[Place, Diagnostic], None] = {}
+
+    def add_file(self, name: str, text: str, folder: Path | None = None) -> int:
+        """Return the number of another file; relative paths in it start at ``folder``."""
+        self._files.append((name, text))
+        if folder is not None:
+            self._folders[len(self._files) - 1] = folder
+        return len(self._files) - 1
+
+    def folder(self, place: Place, root: Path) -> Path:
+        """Return where relative paths at ``place`` start; ``root`` if it is not in an included file."""
+        return self._folders.get(place.file, root)
 
     def add(
         self, place: Place, message: str, *, first: Place | None = None, about: str = "first given here"
@@ -58,19 +69,20 @@ class Problems:
         return bool(self._found)
 
     def error(self) -> ConfigError:
-        """All errors, in file order."""
-        return ConfigError(d for _, d in sorted(self._found, key=lambda pair: pair[0]))
+        """All errors, file by file in the order of lines."""
+        return ConfigError(d for _, d in sorted(self._found, key=lambda pair: (pair[0].file, pair[0])))
 
     def diagnostic(
         self, place: Place, message: str, severity: str = "error", notes: tuple[Diagnostic, ...] = ()
     ) -> Diagnostic:
         """Return a diagnostic at ``place``, which is not reported here."""
-        self._lines = self._lines or re.split(_LINE_BREAK, self._text)
-        line = self._lines[place.line - 1] if place.line <= len(self._lines) else ""
+        file, text = self._files[place.file]
+        lines = re.split(_LINE_BREAK, text)
+        line = lines[place.line - 1] if place.line <= len(lines) else ""
         return Diagnostic(
             message=message,
             severity=severity,
-            location=Location(file=self._file, line=place.line, column=place.column),
+            location=Location(file=file, line=place.line, column=place.column),
             source_line=line,
             notes=notes,
         )
@@ -173,38 +185,39 @@ def decode(data: bytes, file: str) -> str:
         raise problems.error() from error
 
 
-def parse(text: str, problems: Problems) -> Node | None:
+def parse(text: str, problems: Problems, file: int = 0) -> Node | None:
     """The document as a tree; ``None`` when it cannot be read at all (see ``problems``)."""
     import yaml
 
+    start = START._replace(file=file)
     if len(text) > MAX_BYTES:
-        problems.add(START, f"the file is larger than {MAX_BYTES >> 20} MiB, the limit")
+        problems.add(start, f"the file is larger than {MAX_BYTES >> 20} MiB, the limit")
         return None
     if bad := _first_forbidden(text):
         code = f"U+{ord(bad.group()):04X}"
-        problems.add(_place_at(text, bad.start()), f"control character {code} is not allowed in YAML")
+        problems.add(_place_at(text, bad.start(), file), f"control character {code} is not allowed in YAML")
         return None
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         # compose builds nodes only; SafeLoader's constructors never run.
         root: yaml.Node | None = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
-        place, message = _syntax_problem(error, text)
+        place, message = _syntax_problem(error, text, file)
         began = error.context_mark
         about = _BEGUN.get(str(error.context), "")
-        first = Place(began.line + 1, began.column + 1) if began and about else None
+        first = Place(began.line + 1, began.column + 1, file) if began and about else None
         problems.add(place, message, first=None if first == place else first, about=about)
         return None
     except RecursionError:
-        problems.add(START, "cannot read this as YAML: nested too deeply")
+        problems.add(start, "cannot read this as YAML: nested too deeply")
         return None
     except (yaml.YAMLError, ValueError) as error:
-        problems.add(START, f"cannot read this as YAML: {error}")
+        problems.add(start, f"cannot read this as YAML: {error}")
         return None
     if root is None:
-        problems.add(START, "the file is empty; `gpubuild init` writes one to start from")
+        problems.add(start, "the file is empty; `gpubuild init` writes one to start from")
         return None
-    return _Reader(problems).read(root)
+    return _Reader(problems, file).read(root)
 
 
 class _TooMuchError(Exception):
@@ -212,8 +225,9 @@ class _TooMuchError(Exception):
 
 
 class _Reader:
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, file: int) -> None:
         self._problems = problems
+        self._file = file
         self._count = 0
         self._open: list[int] = []  # collections being read, to notice one that contains itself
 
@@ -221,7 +235,7 @@ class _Reader:
         try:
             return self._node(root)
         except _TooMuchError as error:
-            self._problems.add(_place(root), str(error))
+            self._problems.add(self._place(root), str(error))
             return None
 
     def _node(self, node: yaml.Node) -> Node:
@@ -233,8 +247,8 @@ class _Reader:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            self._problems.add(_place(node), "this anchor contains an alias to itself")
-            return Node(shape=Shape.BROKEN, place=_place(node))
+            self._problems.add(self._place(node), "this anchor contains an alias to itself")
+            return Node(shape=Shape.BROKEN, place=self._place(node))
         if len(self._open) >= MAX_DEPTH:
             raise _TooMuchError(f"the file nests more than {MAX_DEPTH} levels deep")
         tag = "map" if isinstance(node, yaml.MappingNode) else "seq"
@@ -243,9 +257,9 @@ class _Reader:
         self._open.append(id(node))
         try:
             if isinstance(node, yaml.MappingNode):
-                return Node(shape=Shape.MAP, place=_place(node), members=self._members(node))
+                return Node(shape=Shape.MAP, place=self._place(node), members=self._members(node))
             items = tuple(self._node(item) for item in node.value)
-            return Node(shape=Shape.LIST, place=_place(node), items=items)
+            return Node(shape=Shape.LIST, place=self._place(node), items=items)
         finally:
             self._open.pop()
 
@@ -255,7 +269,7 @@ class _Reader:
         members: dict[str, Member] = {}
         merged: dict[str, Member] = {}
         for key, value in node.value:
-            place = _place(key)
+            place = self._place(key)
             if not isinstance(key, yaml.ScalarNode) or key.tag == _TAG + "null":
                 self._problems.add(place, "a key must be a plain word")
                 continue
@@ -278,7 +292,7 @@ class _Reader:
         parts = value.value if isinstance(value, yaml.SequenceNode) else [value]
         for part in parts:
             if not isinstance(part, yaml.MappingNode):
-                self._problems.add(_place(part), "`<<` takes a mapping, or a list of mappings")
+                self._problems.add(self._place(part), "`<<` takes a mapping, or a list of mappings")
                 continue
             for name, member in self._node(part).members.items():
                 merged.setdefault(name, member)
@@ -288,11 +302,14 @@ class _Reader:
         shape, scalar = _meaning(node)
         if shape is Shape.BROKEN:
             return self._foreign(node)
-        return Node(shape=shape, place=_place(node), scalar=scalar, raw=node.value)
+        return Node(shape=shape, place=self._place(node), scalar=scalar, raw=node.value)
 
     def _foreign(self, node: yaml.Node) -> Node:
-        self._problems.add(_place(node), f"the tag {node.tag} is not supported; leave it out")
-        return Node(shape=Shape.BROKEN, place=_place(node))
+        self._problems.add(self._place(node), f"the tag {node.tag} is not supported; leave it out")
+        return Node(shape=Shape.BROKEN, place=self._place(node))
+
+    def _place(self, node: yaml.Node) -> Place:
+        return Place(node.start_mark.line + 1, node.start_mark.column + 1, self._file)
 
 
 def _meaning(node: yaml.ScalarNode) -> tuple[Shape, bool | int | str | None]:
@@ -316,24 +333,20 @@ def _meaning(node: yaml.ScalarNode) -> tuple[Shape, bool | int | str | None]:
             return Shape.BROKEN, None
 
 
-def _place(node: yaml.Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
 def _first_forbidden(text: str) -> re.Match[str] | None:
     if text.replace("\n", "").replace("\t", "").isprintable():
         return None  # compiling the pattern takes longer than the rest of reading a project file
     return re.search(_FORBIDDEN, text)
 
 
-def _place_at(text: str, offset: int) -> Place:
+def _place_at(text: str, offset: int, file: int = 0) -> Place:
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
-    return Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    return Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1, file)
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: int) -> tuple[Place, str]:
     mark = error.problem_mark or error.context_mark
-    place = Place(mark.line + 1, mark.column + 1) if mark else START
+    place = Place(mark.line + 1, mark.column + 1, file) if mark else START._replace(file=file)
     problem = str(error.problem or error.context or "syntax error")
     problem = _PLAINLY.get(problem, problem)
     lines = text.split("\n")
@@ -350,7 +363,10 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> tuple[Place, str]
 
 
 def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
-    """The absolute path that ``node`` names, relative to ``root``; symbolic links stay."""
+    """The absolute path that ``node`` names; symbolic links stay.
+
+    It is relative to the folder of the file that the node is in; ``root`` is that of the project file.
+    """
     text = str(node.scalar)
     if text.startswith("~"):
         problems.add(
@@ -360,7 +376,7 @@ def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
     if "\0" in text:
         problems.add(node.place, "a path cannot contain a NUL character")
         return None
-    return Path(os.path.normpath(root / text))
+    return Path(os.path.normpath(problems.folder(node.place, root) / text))
 
 
 def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: bool = False) -> Path | None:
@@ -378,7 +394,7 @@ def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: b
         else:
             flaw = "does not exist"
             with suppress(OSError):  # a folder that cannot be listed: no suggestion
-                flaw += _suggest(root, path, folder=folder)
+                flaw += _suggest(problems.folder(node.place, root), path, folder=folder)
     except OSError as error:
         flaw = f"cannot be read: {error.strerror}"
     problems.add(node.place, f"{what} {node.describe()} {flaw}")

@@ -14,6 +14,7 @@ from gpubuild.model.step import (
     BundleParams,
     CcParams,
     CompileParams,
+    GenerateParams,
     HostParams,
     LinkParams,
     LlvmParams,
@@ -81,6 +82,7 @@ def _function_of(error: StepError, job: Job, io: StepIO) -> str:
 
 
 _MODULES: dict[type[Params], str] = {
+    GenerateParams: "gpubuild.engine.cc.generate",
     OutlineParams: "gpubuild.engine.source.outline",
     BundleParams: "gpubuild.engine.host.gpu_binary",
     HostParams: "gpubuild.engine.host.lowering",
@@ -92,7 +94,7 @@ _MODULES: dict[type[Params], str] = {
 }
 # Where MLIR's serializers look for libraries, which are in no key.
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")
-_ONLY_START_COMPILERS = (PreprocessParams, CcParams, RuntimeParams, LinkParams)
+_ONLY_START_COMPILERS = (GenerateParams, PreprocessParams, CcParams, RuntimeParams, LinkParams)
 
 
 def _module(params: Params) -> str:

@@ -212,7 +212,7 @@ def unpack_answer(message: bytes, job: Job) -> JobResult | GpubuildError:
     if result.result.discovered:
         raise WireError("the step read files of the worker")
     out = job.workdir / "out"
-    out.mkdir()
+    out.mkdir(exist_ok=True)
     for blob, data in zip(result.result.blobs, blobs, strict=True):
         if not is_plain_name(blob.name) or not isinstance(data, bytes) or digest_bytes(data) != blob.digest:
             raise WireError(f"output {blob.name!r} has another digest or name")

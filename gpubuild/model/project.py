@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from gpubuild.errors import Diagnostic
 from gpubuild.support.frozen import field, frozen
@@ -57,6 +58,25 @@ class BuildOptions:
     fallback: bool = True  # run here what no worker can run
     insecure_remote: bool = False
     dump_ir: Path | None = None  # absolute: where steps write their IR after every stage
+
+
+@frozen
+class Variant:
+    """What a command line merges over targets.yaml. ``targets`` that it does not list are added."""
+
+    profile: str = ""
+    settings: tuple[str, ...] = ()  # KEY=VALUE
+    defines: tuple[str, ...] = ()  # NAME or NAME=VALUE
+    targets: tuple[str, ...] = ()
+
+    @property
+    def build_folder(self) -> str:
+        """The name of the build folder beside the project file."""
+        return f"build-{self.profile}" if self.profile else "build"
+
+    def request(self) -> list[Any]:
+        """Return what a null build compares, besides the targets."""
+        return [self.profile, list(self.settings), list(self.defines)]
 
 
 # What a driver would take for more than the beginning of a folder's name: `-I=dir` is in the sysroot.
@@ -194,6 +214,40 @@ class ModuleOverride:
 
 
 @frozen
+class Generate:
+    """``generate: {NAME: …}``: a command that makes sources. ``tool`` is its program, absolute.
+
+    ``inputs`` are files by their names in the folder in which it runs. ``searched`` are paths at which the
+    tool would have been found first.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    tool: Path
+    inputs: Mapping[str, Path]
+    outputs: tuple[str, ...]
+    searched: tuple[Path, ...] = ()
+
+
+@frozen
+class Case:
+    """``tests: {NAME: …}`` of a program: how it is run, and what is expected. Paths are absolute."""
+
+    name: str
+    args: tuple[str, ...] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)  # copies, by names in the folder of the run
+    stdin: bytes = b""
+    stdin_file: Path | None = None
+    stdout: bytes | None = None
+    stdout_file: Path | None = None
+    check: Path | None = None  # a Python script that reads the program's stdout
+    exit_code: int = 0
+    devices: tuple[str, ...] = ()  # empty: the one that the environment chooses
+    sanitize: bool = False
+    timeout_seconds: int = 60
+
+
+@frozen
 class Program:
     """One executable. ``sources`` are absolute; ``targets`` are names in declaration order.
 
@@ -214,6 +268,7 @@ class Program:
     source_hosts: Mapping[Path, HostOptions] = field(default_factory=dict)
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
+    tests: tuple[Case, ...] = ()
 
     def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
         """How a C or C++ source is compiled."""
@@ -232,3 +287,7 @@ class Project:
     execute: Execute | None = None
     opt_level: int = 3  # defaults that also govern host code
     debug: bool = False
+    generate: tuple[Generate, ...] = ()
+    variant: Variant = Variant()
+    included: tuple[Path, ...] = ()  # further files that it was loaded from
+    patterns: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  # of sources: folder, pattern, matches

@@ -32,6 +32,19 @@ class OutlineParams:
 
 
 @frozen
+class GenerateParams:
+    """Run a command of the user's that makes sources.
+
+    Inputs ``tool``, the program, and ``input.N``: copies in a private folder, under the names in ``inputs``.
+    Outputs have the names in ``outputs``, the files in that folder.
+    """
+
+    command: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@frozen
 class CompileParams:
     """Compile one gpu.module for one target.
 
@@ -165,7 +178,8 @@ class LinkParams:
 
 
 Params = (
-    OutlineParams
+    GenerateParams
+    | OutlineParams
     | CompileParams
     | BundleParams
     | HostParams
@@ -197,6 +211,7 @@ def pipeline_of(params: Params) -> tuple[str, str]:
 class StepKind(StrEnum):
     """What a step does; the engine has one entry point per kind (engine.dispatch)."""
 
+    GENERATE = "generate"
     OUTLINE = "outline"
     COMPILE = "compile"
     BUNDLE = "bundle"

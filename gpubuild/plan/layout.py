@@ -54,6 +54,11 @@ class Layout:
         return self.private / "sources"
 
     @property
+    def generated(self) -> Path:
+        """Sources made by commands of ``generate:``."""
+        return self.private / "generated"
+
+    @property
     def runtime_archive(self) -> Path:
         """``libgpubuild_rt.a``."""
         return self.private / "runtime" / "libgpubuild_rt.a"

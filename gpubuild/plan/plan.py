@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 # How long steps of a kind take, relative to each other: only the order of starting depends on it.
 _WEIGHT = {
+    StepKind.GENERATE: 4,
     StepKind.OUTLINE: 4,
     StepKind.COMPILE: 10,
     StepKind.BUNDLE: 2,

@@ -7,7 +7,7 @@ of a project may compile one source in several ways.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.project import NO_OPTIONS, CompilerOptions, Program, Project, about_warnings
 from gpubuild.model.step import (
     CcParams,
+    GenerateParams,
     Input,
     LlvmParams,
     OutlineParams,
@@ -121,6 +122,7 @@ CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx"})
 LLVM_SUFFIXES = frozenset({".ll", ".bc"})
 OBJECT_SUFFIXES = frozenset({".o"})
 ARCHIVE_SUFFIXES = frozenset({".a"})
+HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".inc", ".def")
 
 
 def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
@@ -165,17 +167,53 @@ class SourcePlanner:
         """``outline`` for every MLIR source, ``preprocess`` for every C and C++ source, by id."""
         steps: dict[str, Step] = {}
         users: dict[str, list[str]] = {}
+        generated = {step.id: step for step in self._generate_steps()}
         for program in programs:
             for source in program.sources:
+                inputs: tuple[Input, ...] = (self._input("source", source),)
                 if source.suffix in MLIR_SUFFIXES:
-                    step = self.outline(program, source)
+                    found = [self.outline(program, source)]
                 elif source.suffix in C_SUFFIXES | CXX_SUFFIXES:
-                    step = self.preprocess(program, source)
+                    found = [self.preprocess(program, source)]
+                    inputs = found[0].inputs
                 else:
-                    continue
-                steps.setdefault(step.id, step)
-                users.setdefault(step.id, []).append(program.name)
+                    found = []
+                found += (generated[item.producer] for item in inputs if item.producer)
+                for step in found:
+                    steps.setdefault(step.id, step)
+                    users.setdefault(step.id, []).append(program.name)
         return {i: replace(step, users=tuple(dict.fromkeys(users[i]))) for i, step in steps.items()}
+
+    def _generate_steps(self) -> Iterator[Step]:
+        """Run the commands that make sources."""
+        for entry in self.project.generate:
+            inputs = (
+                Input(name=f"input.{number}", path=path) for number, path in enumerate(entry.inputs.values())
+            )
+            yield Step(
+                id=f"generate/{entry.name}",
+                kind=StepKind.GENERATE,
+                params=GenerateParams(
+                    command=entry.command, inputs=tuple(entry.inputs), outputs=entry.outputs
+                ),
+                inputs=(Input(name="tool", path=entry.tool), *inputs),
+                outputs=tuple(Output(name=name, path=self.layout.generated / name) for name in entry.outputs),
+                tools=(OURS,),
+            )
+
+    def _input(self, name: str, source: Path, *, in_key: bool = True) -> Input:
+        """Return a source as an input, with the step that makes it, if any."""
+        made = self.project.generate and source.parent == self.layout.generated
+        producer = next((e.name for e in self.project.generate if made and source.name in e.outputs), "")
+        return Input(
+            name=name, path=source, producer=f"generate/{producer}" if producer else "", in_key=in_key
+        )
+
+    def _headers(self) -> tuple[Input, ...]:
+        """Return generated headers: any C or C++ source may include them."""
+        names = [name for e in self.project.generate for name in e.outputs if name.endswith(HEADER_SUFFIXES)]
+        folder = self.layout.generated
+        return tuple(self._input(f"header.{name}", folder / name, in_key=False) for name in names)
 
     def outline(self, program: Program, source: Path) -> Step:
         """Split one MLIR source."""
@@ -190,7 +228,7 @@ class SourcePlanner:
             id=f"{prefix}outline/{shown}",
             kind=StepKind.OUTLINE,
             params=OutlineParams(passes=passes, source_name=shown, names=_describes_variables(self.project)),
-            inputs=(Input(name="source", path=source),),
+            inputs=(self._input("source", source),),
             dynamic_dir=directory,
             tools=(OURS, FACTS, "mlir", HOST_MATH),
         )
@@ -202,6 +240,7 @@ class SourcePlanner:
         options = program.host_of(source, cxx=cxx)
         variant = self.variants.get((program.name, source), "")
         directory = self.layout.source_dir(source, variant)
+        headers = self._headers()
         return Step(
             id=_step_id("preprocess", shown, variant),
             kind=StepKind.PREPROCESS,
@@ -211,12 +250,12 @@ class SourcePlanner:
                 opt_level=min(self.project.opt_level, 3),
                 debug=self.project.debug,
                 std=options.std,
-                include=options.include,
+                include=(*options.include, *([self.layout.shown(self.layout.generated)] if headers else [])),
                 define=options.define,
                 flags=options.flags,
                 source_name=shown,
             ),
-            inputs=(Input(name="source", path=source),),
+            inputs=(self._input("source", source), *headers),
             outputs=(
                 Output(name="text", path=directory / ("text.ii" if cxx else "text.i")),
                 Output(name="deps", path=directory / "deps.json"),
@@ -228,9 +267,9 @@ class SourcePlanner:
         """The step that makes a non-MLIR source linkable (none for .o and .a), and what to link."""
         shown = self.layout.shown(source)
         if source.suffix in OBJECT_SUFFIXES:
-            return None, Input(name="object", path=source)
+            return None, self._input("object", source)
         if source.suffix in ARCHIVE_SUFFIXES:
-            return None, Input(name="archive", path=source)
+            return None, self._input("archive", source)
         variant = self.variants.get((program.name, source), "")
         path = self.layout.source_dir(source, variant) / "object.o"
         if source.suffix in LLVM_SUFFIXES:
@@ -243,7 +282,7 @@ class SourcePlanner:
                     bitcode=source.suffix == ".bc",
                     source_name=shown,
                 ),
-                inputs=(Input(name="source", path=source),),
+                inputs=(self._input("source", source),),
                 outputs=(Output(name="object", path=path),),
                 tools=(OURS, "llvmlite", HOST_MATH),
             )
@@ -269,7 +308,7 @@ class SourcePlanner:
                 ),
                 inputs=(
                     Input(name="text", path=pre.output_path("text"), producer=pre.id),
-                    Input(name="source", path=source, in_key=warns),
+                    self._input("source", source, in_key=warns),
                     *((deps,) if warns else ()),
                 ),
                 outputs=(Output(name="object", path=path),),
@@ -290,6 +329,24 @@ def _describes_variables(project: Project) -> bool:
     modules = (module for program in project.programs.values() for module in program.modules.values())
     levels = [*(target.debug for target in project.targets.values()), *(module.debug for module in modules)]
     return FULL in levels
+
+
+def with_generated(project: Project, layout: Layout) -> Project:
+    """Return the project with generated sources where the build puts them."""
+    moved = {
+        project.root / name: layout.generated / name for entry in project.generate for name in entry.outputs
+    }
+    if not moved:
+        return project
+    programs = {
+        name: replace(
+            program,
+            sources=tuple(moved.get(path, path) for path in program.sources),
+            source_hosts={moved.get(path, path): host for path, host in program.source_hosts.items()},
+        )
+        for name, program in project.programs.items()
+    }
+    return replace(project, programs=programs)
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

@@ -32,6 +32,7 @@ class Node:
 
 
 _VERBS = {
+    StepKind.GENERATE: "generate",
     StepKind.OUTLINE: "split",
     StepKind.COMPILE: "compile",
     StepKind.BUNDLE: "bundle",

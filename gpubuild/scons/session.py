@@ -16,7 +16,7 @@ from gpubuild.build.opening import open_builder
 from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.events import BuildWarning, Event
-from gpubuild.model.project import BuildOptions, Project
+from gpubuild.model.project import BuildOptions, Project, Variant
 from gpubuild.model.step import Input, LinkParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
@@ -50,7 +50,8 @@ def link_too(step: Step, objects: list[Any]) -> Step:
 
 
 _ABSENT = "absent"
-_SCANNED = frozenset({StepKind.OUTLINE, StepKind.PREPROCESS})  # their outputs decide what the nodes are
+# Their outputs decide what the nodes are.
+_SCANNED = frozenset({StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS})
 
 
 def changed(what: str) -> StepError:
@@ -65,10 +66,14 @@ class Session:
     written if everything is up to date.
     """
 
-    def __init__(self, file: str, build_dir: str, jobs: int, *, use_cache: bool = True) -> None:
+    def __init__(
+        self, file: str, build_dir: str, jobs: int, *, variant: list[Any], use_cache: bool = True
+    ) -> None:
         self.project: Project
-        self.project, self._witness = load_witnessed(Path(file))
-        self._file, self._build_dir = file, build_dir
+        self.project, self._witness = load_witnessed(
+            Path(file), Variant(profile=variant[0], defines=tuple(variant[1]))
+        )
+        self._file, self._build_dir, self._variant = file, build_dir, variant
         self.layout = Layout(root=self.project.root, build_dir=Path(build_dir))
         settings = Settings.from_environ()
         self._fingerprints: dict[str, str] = {}
@@ -167,7 +172,7 @@ class Session:
             warnings = dict.fromkeys(w for record in records if record for w in record.result.warnings)
             folders = (str(s.dynamic_dir) for s in self._steps.values() if s.dynamic_dir)
             data = self._witness.prove(
-                request=sketch.request(self._file, self._build_dir),
+                request=sketch.request(self._file, self._build_dir, self._variant),
                 project=self.project,
                 plan=plan,
                 state=self._builder.state,

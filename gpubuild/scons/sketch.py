@@ -38,9 +38,9 @@ class Sketch:
         return Node(id=step_id, **fields)
 
 
-def request(file: str, build_dir: str) -> null_build.Request:
+def request(file: str, build_dir: str, variant: list[Any]) -> null_build.Request:
     """Return the request of a sketch, which differs from those of the command line."""
-    return [_VERSION, file, build_dir]
+    return [_VERSION, file, build_dir, *variant]
 
 
 def path_for(build_dir: str) -> str:
@@ -48,11 +48,11 @@ def path_for(build_dir: str) -> str:
     return f"{build_dir}/.gpubuild/scons-sketch"
 
 
-def read(file: str, build_dir: str) -> Sketch | None:
+def read(file: str, build_dir: str, variant: list[Any]) -> Sketch | None:
     """Return the sketch of a build folder if its proof holds, else ``None``."""
     try:
         found = null_build.read(path_for(build_dir))
-        if found is None or not found.proves(request(file, build_dir)):
+        if found is None or not found.proves(request(file, build_dir, variant)):
             return None
         document = found.show()
         if any(sorted(os.listdir(folder)) != names for folder, names in document["folders"].items()):

@@ -38,7 +38,7 @@ _fronts: dict[str, Front] = {}  # by build folder
 
 def generate(env: Any, **_: object) -> None:  # noqa: ANN401 - SCons has no types
     """Add the builders to ``env``; SCons calls this."""
-    env.SetDefault(GPUBUILD_DIR="#build", GPUBUILD_CACHE=True)
+    env.SetDefault(GPUBUILD_DIR="#build", GPUBUILD_CACHE=True, GPUBUILD_CONFIG="", GPUBUILD_DEFINES={})
     env.AddMethod(gpu_program, "GpuProgram")
     env.AddMethod(gpu_programs, "GpuPrograms")
 
@@ -79,10 +79,14 @@ def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
     file = env.File(project).srcnode()
     try:
         _refuse_repository(file)
+        profile = str(env["GPUBUILD_CONFIG"])
+        folder = env["GPUBUILD_DIR"]
         return front_of(
             file.abspath,
-            env.Dir(env["GPUBUILD_DIR"]).abspath,
+            env.Dir(f"#build-{profile}" if profile and folder == "#build" else folder).abspath,
             int(env.GetOption("num_jobs")),
+            profile=profile,
+            defines=[n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()],
             use_cache=bool(env["GPUBUILD_CACHE"]),
         )
     except GpubuildError as error:
@@ -172,8 +176,11 @@ class Front:
     Paths are absolute. Raises ``ConfigError`` and ``UsageError`` without a valid sketch and project.
     """
 
-    def __init__(self, file: str, build_dir: str, jobs: int, *, use_cache: bool) -> None:
+    def __init__(
+        self, file: str, build_dir: str, jobs: int, *, profile: str, defines: list[str], use_cache: bool
+    ) -> None:
         self.file = file
+        self.variant = [profile, defines]
         self.known: set[str] = set()  # ids of steps that SCons has nodes of
         self._build_dir = build_dir
         self._jobs = jobs
@@ -182,7 +189,7 @@ class Front:
         self._opening = threading.Lock()
         self._session: Session | None = None
         self._failure: GpubuildError | None = None
-        self._sketch = sketch.read(file, build_dir)
+        self._sketch = sketch.read(file, build_dir, self.variant)
         if self._sketch is None:
             self.session()
         else:
@@ -230,7 +237,13 @@ class Front:
                 from gpubuild.scons.session import Session
 
                 try:
-                    session = Session(self.file, self._build_dir, self._jobs, use_cache=self._use_cache)
+                    session = Session(
+                        self.file,
+                        self._build_dir,
+                        self._jobs,
+                        variant=self.variant,
+                        use_cache=self._use_cache,
+                    )
                     for program in self._requested:
                         session.nodes(program, as_sketched=True)
                 except GpubuildError as error:
@@ -240,17 +253,26 @@ class Front:
             return self._session
 
 
-def front_of(file: str, build_dir: str, jobs: int, *, use_cache: bool) -> Front:
+def front_of(
+    file: str, build_dir: str, jobs: int, *, profile: str = "", defines: list[str], use_cache: bool
+) -> Front:
     """Return the front of ``build_dir``, made on first use.
 
-    Raises ``ConfigError``, and ``UsageError`` if two project files share a build folder.
+    Raises ``ConfigError``, and ``UsageError`` if two project files, or two variants, share a build folder.
     """
     front = _fronts.get(build_dir)
     if front is None:
-        front = _fronts[build_dir] = Front(file, build_dir, jobs, use_cache=use_cache)
+        front = _fronts[build_dir] = Front(
+            file, build_dir, jobs, profile=profile, defines=defines, use_cache=use_cache
+        )
     if front.file != file:
         raise UsageError(
             f"{file} and {front.file} would both build in {build_dir}",
+            hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
+        )
+    if front.variant != [profile, defines]:
+        raise UsageError(
+            f"two variants of {file} would both build in {build_dir}",
             hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
         )
     return front

@@ -140,6 +140,13 @@ def similarity(one: str, other: str) -> float:
     return difflib.SequenceMatcher(None, one, other).ratio()
 
 
+def unified_diff(old: Sequence[str], new: Sequence[str], old_name: str, new_name: str) -> tuple[str, ...]:
+    """Return the lines of a unified diff."""
+    import difflib  # only when something is wrong
+
+    return tuple(difflib.unified_diff(old, new, old_name, new_name, n=2, lineterm=""))
+
+
 def escaped(data: bytes) -> str:
     """Return the content of a string of LLVM IR or MLIR: special characters as ``\\HH``."""
     return "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in data)

@@ -74,6 +74,22 @@ def test_the_same_build_as_the_command_lines(
     assert [r.levelname for r in caplog.records if "cc/main.c" in r.getMessage()] == ["ERROR"]
 
 
+def test_a_variant(project: Path) -> None:
+    file = project / "targets.yaml"
+    before = file.read_text()
+    file.write_text(before + "profiles: {fast: {defaults: {fast_math: true}}}\n")
+    try:
+        loaded = package.load_project(
+            file, profile="fast", settings=["defaults.opt_level=1"], defines={"N": 2, "ON": None}
+        )
+    finally:
+        file.write_text(before)
+    assert (loaded.model.targets["cpu"].fast_math, loaded.model.opt_level) == (True, 1)
+    assert loaded.model.programs["scale"].host.define == (("N", "2"), ("ON", None))
+    report = loaded.build(dry_run=True)
+    assert report.executables["scale"] == project / "build-fast/scale/scale"
+
+
 def test_mistakes_are_raised(project: Path, tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text("version: 1\nprogramms: {}\nx: 1\n")
     with pytest.raises(ConfigError) as caught:

@@ -187,3 +187,94 @@ def test_a_corrupt_cache_entry_is_named(project: Path) -> None:
     assert ran
     assert {s["reason"] for s in ran} == {"first build; its entry in the cache was corrupt: set aside"}
     assert run_on_cpu(project / "build/saxpy/saxpy").code == 0
+
+
+GENERATED = """\
+version: 1
+targets: {cpu: }
+generate:
+  tables:
+    command: [python3, tools/gen.py, table.c, table.h]
+    inputs: [tools/gen.py, data/*.txt]
+    outputs: [table.c, table.h]
+  broken: {command: [tools/broken.sh], outputs: [never.c]}
+programs:
+  p: {sources: [main.c, table.c]}
+  q: {sources: [q.c, never.c]}
+"""
+GENERATOR = """\
+import glob, os, sys
+n = sum(int(open(path).read()) for path in glob.glob("data/*.txt"))
+assert not os.path.exists("main.c"), "only inputs are here"
+open(sys.argv[1], "w").write('#include "table.h"\\nint table(void) { return N; }\\n')
+open(sys.argv[2], "w").write(f'#define N {n}\\nint table(void);\\n')
+"""
+
+
+def test_generated_sources(tmp_path: Path) -> None:
+    for name, text in {
+        "targets.yaml": GENERATED,
+        "tools/gen.py": GENERATOR,
+        "tools/broken.sh": "#!/bin/sh\necho nothing here\n",
+        "data/n.txt": "7",
+        "main.c": '#include <stdio.h>\n#include "table.h"\n'
+        'int main(void) { printf("%d %d\\n", N, table()); return 0; }\n',
+        "q.c": "int main(void) { return 0; }\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "tools/broken.sh").chmod(0o755)
+
+    def printed() -> str:
+        return run_on_cpu(tmp_path / "build/p/p").out
+
+    assert which(build(tmp_path, "p", seeded=True), "ran") > {"generate/tables", "preprocess/main.c"}
+    assert printed() == "7 7\n"
+    # The same content in other bytes of the tool: the sources are the same, and nothing else runs.
+    (tmp_path / "tools/gen.py").write_text("# a comment\n" + GENERATOR)
+    assert which(build(tmp_path, "p"), "ran") == {"generate/tables"}
+    (tmp_path / "data/m.txt").write_text("1")  # a new file that matches
+    assert "generate/tables" in which(build(tmp_path, "p"), "ran")
+    assert printed() == "8 8\n"
+    (tmp_path / "data/m.txt").unlink()
+    assert "generate/tables" in which(build(tmp_path, "p"), "ran", "hit-local")
+    assert printed() == "7 7\n"
+    shutil.rmtree(tmp_path / "build/.gpubuild/generated")
+    assert which(build(tmp_path, "p"), "hit-local") == {"generate/tables"}
+    failed = gpubuild("build", cwd=tmp_path)
+    assert failed.code == 1
+    assert "the command of `generate:` did not write never.c" in failed.err
+    assert "nothing here" in failed.err
+    (tmp_path / "tools/broken.sh").write_text("#!/bin/sh\nexit 3\n")
+    assert "generating never.c failed: broken.sh exited with 3" in gpubuild("build", cwd=tmp_path).err
+
+
+def test_a_workspace(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [a, b/targets.yaml]\n")
+    text = "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c], tests: {ok: {exit_code: %d}}}}\n"
+    for number, name in enumerate("ab"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "targets.yaml").write_text(text % number)
+        (tmp_path / name / "main.c").write_text(f"int main(void) {{ return {number}; }}\n")
+    built = gpubuild("build", cwd=tmp_path, seeded=True)
+    assert built.code == 0, built.err
+    assert built.err == "project: a/targets.yaml\nproject: b/targets.yaml\n"
+    assert (tmp_path / "a/build/p/p").is_file()
+    assert (tmp_path / "b/build/p/p").is_file()
+    tested = gpubuild("test", "-q", cwd=tmp_path)
+    assert (tested.code, tested.out) == (0, "1 case: 1 ok\n1 case: 1 ok\n")
+    (tmp_path / "a/main.c").write_text("int main(void) { return 2 }\n")
+    (tmp_path / "b/main.c").write_text("int main(void) { return 3; }\n")
+    assert gpubuild("build", cwd=tmp_path).err.count("project: ") == 1
+    kept = gpubuild("build", "-k", cwd=tmp_path)
+    assert (kept.code, kept.err.count("project: ")) == (1, 2)
+    for arguments in (("build", "p"), ("run",), ("graph",), ("build", "--build-dir", "out")):
+        refused = gpubuild(*arguments, cwd=tmp_path)
+        assert refused.code == 2
+        assert "targets.yaml is a workspace of a, b/targets.yaml" in refused.err
+    (tmp_path / "a/targets.yaml").write_text("version: 1\nworkspace: [../b]\n")
+    assert "a/targets.yaml is a workspace, too" in gpubuild("build", cwd=tmp_path).err
+    (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [c]\ntargets: {}\n")
+    wrong = gpubuild("build", cwd=tmp_path).err
+    assert "targets.yaml:2:13: error: there is no project 'c'" in wrong
+    assert "targets.yaml:3:1: error: unknown key 'targets' (known: version, workspace)" in wrong

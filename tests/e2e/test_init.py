@@ -75,6 +75,13 @@ def test_no_compiler_is_needed(main: str, tmp_path: Path) -> None:
     assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
     ran = gpubuild("run", "-q", cwd=tmp_path / "project", env=variables)
     assert (ran.code, ran.out) == (0, EXPECTED), ran.err
+    tested = gpubuild("test", "--junit", "tests.xml", cwd=tmp_path / "project", env=variables)
+    assert (tested.code, tested.out) == (0, "ok      scale/cpu [cpu]\nwrote tests.xml\n1 case: 1 ok\n")
+    main_file = next((tmp_path / "project").glob("main.*"))
+    main_file.write_text(main_file.read_text().replace("scale: %s", "scaled: %s"))
+    failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables)
+    assert failed.code == 1
+    assert "  | -scale: OK (0 of 1000 elements wrong)\n  | +scaled: OK" in failed.out
 
 
 def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> None:

@@ -16,6 +16,16 @@ from e2e.command import ROOT, Outcome, gpubuild
 
 HEADER = '#define TEXT "one"\n'
 MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
+# Shows the macro NAME, and whether the compiler optimises.
+PRINTED = """\
+#define SHOWN(x) #x
+#define SHOW(x) SHOWN(x)
+#ifdef __OPTIMIZE__
+#define WORD SHOW(NAME)
+#else
+#define WORD SHOW(NAME) " slow"
+#endif
+int"""
 YAML = """\
 version: 1
 targets: {cpu: {}}
@@ -140,6 +150,76 @@ def test_each_request_has_its_own_answer(settled: Path) -> None:
     assert was_quick(settled)
     assert "no program 'helo'" in gpubuild("build", "helo", cwd=settled).err
     assert was_quick(settled, "-f", str(settled / "targets.yaml"))
+
+
+def test_a_folder_below(settled: Path) -> None:
+    """The project file of a folder above is found, and named."""
+    # `python -m` looks for packages in the current folder, which is a part of what is proven.
+    assert gpubuild("build", cwd=settled / "inc").err == "project: ../targets.yaml\n"
+    assert was_quick(settled / "inc")
+    quick = gpubuild("build", cwd=settled / "inc")
+    assert quick.err == "project: ../targets.yaml\n"
+    assert quick.out.endswith(f" → {settled}/build/hello/hello, {settled}/build/other/other\n")
+    assert not gpubuild("build", "-q", cwd=settled / "inc").err
+    assert gpubuild("-C", "inc", "build", cwd=settled).err == quick.err
+    whole = gpubuild("build", "-n", cwd=settled / "inc")
+    assert (whole.code, whole.err) == (0, quick.err)
+
+
+def said(project: Path, folder: str = "build") -> str:
+    command = [project / folder / "hello/hello"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_variant_has_its_own_answer(settled: Path, tmp_path: Path) -> None:
+    """Profiles, --set, -D and included files: never "nothing to do" for another request or content."""
+    project = Path(shutil.copytree(settled, tmp_path / "copy", ignore=shutil.ignore_patterns("build")))
+    (project / "main.c").write_text(
+        MAIN.replace("puts(TEXT)", 'puts(TEXT " " WORD)').replace("int", PRINTED, 1)
+    )
+    yaml = project / "targets.yaml"
+    yaml.write_text(YAML + "include: [more.yaml]\nprofiles: {slow: {defaults: {opt_level: 0}}}\n")
+    included = project / "more.yaml"
+    included.write_text("host: {define: {NAME: 1}}\n")
+    extra = project / "src"
+    extra.mkdir()
+    (extra / "one.c").write_text("int one;\n")
+    yaml.write_text(yaml.read_text().replace("[main.c]", "[main.c, 'src/**/*.c']"))
+    requests: dict[tuple[str, ...], tuple[str, str]] = {
+        (): ("build", "one 1"),
+        ("-D", "NAME=2"): ("build", "one 2"),
+        ("--set", "host.define.NAME=3"): ("build", "one 3"),
+        ("--profile", "slow"): ("build-slow", "one 1 slow"),
+    }
+    for arguments, (folder, text) in requests.items():
+        outcome = gpubuild("build", *arguments, cwd=project, seeded=True)
+        assert outcome.code == 0, outcome.err
+        assert said(project, folder) == f"{text}\n"
+    time.sleep(2.1)
+    for arguments, (folder, text) in requests.items():
+        gpubuild("build", *arguments, cwd=project)  # settles, and replaces the receipts of other requests
+        assert was_quick(project, *arguments)
+        assert said(project, folder) == f"{text}\n"
+    assert not was_quick(project)
+    time.sleep(2.1)
+    gpubuild("build", cwd=project)
+    assert was_quick(project)
+    included.write_text("host: {define: {NAME: 4}}\n")
+    assert not was_quick(project)
+    assert said(project) == "one 4\n"
+    time.sleep(2.1)
+    gpubuild("build", cwd=project)
+    assert was_quick(project)
+    (extra / "new").mkdir()
+    (extra / "new/two.h").touch()
+    assert was_quick(project)  # does not match
+    (extra / "new/two.c").write_text("int two;\n")
+    assert "preprocess/src/new/two.c" in gpubuild("build", "--explain", cwd=project).out
+    time.sleep(2.1)
+    gpubuild("build", cwd=project)
+    assert was_quick(project)
+    (extra / "one.c").unlink()
+    assert "preprocess/src/one.c" not in gpubuild("build", "--explain", cwd=project).out
 
 
 @pytest.fixture

@@ -149,3 +149,21 @@ def test_cleaning_from_a_sketch(sketched: Path) -> None:
     assert not any((sketched / "build/scale").iterdir())
     assert len(done(scons(cwd=sketched))) == 9
     assert run_on_cpu(sketched / "build/scale/scale").out == OK
+
+
+def test_a_profile_and_macros(project: Path) -> None:
+    """Each variant has a folder, and a sketch that proves nothing for another one."""
+    yaml = project / "targets.yaml"
+    yaml.write_text(yaml.read_text() + "profiles: {debug: {defaults: {opt_level: 0}}}\n")
+    (project / "SConstruct").write_text(
+        SCONSTRUCT.replace('"targets.yaml"', 'GPUBUILD_CONFIG="debug", GPUBUILD_DEFINES={"N": 2}')
+    )
+    outcome = scons(cwd=project)
+    assert outcome.code == 0, outcome.err
+    assert run_on_cpu(project / "build-debug/scale/scale").out == OK
+    assert "up to date" in scons(cwd=project).out
+    (project / "SConstruct").write_text((project / "SConstruct").read_text().replace('"N": 2', '"N": 3'))
+    assert "preprocess main.c" in scons(cwd=project).out
+    both = SCONSTRUCT + 'env.GpuProgram("scale", GPUBUILD_DEFINES={"N": 2})\n'
+    (project / "SConstruct").write_text(both)
+    assert "two variants of" in scons(cwd=project).err

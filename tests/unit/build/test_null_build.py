@@ -90,7 +90,7 @@ class World:
             toolchain=self.tools,  # type: ignore[arg-type]
             store=self.store,
             executor=FakeExecutor(self.engine, workers=2),
-            witness=Witness((str(config), known)),
+            witness=Witness({str(config): known}),
         )
         report = builder.build()
         time.sleep(TICK)

@@ -69,6 +69,9 @@ def test_named_and_read_files(tmp_path: Path) -> None:
     file = tmp_path / "targets.yaml"
     project_files = configured_files(file, _refuse)
     assert project_files == [file]
+    (tmp_path / "src/deep").mkdir(parents=True)
+    matched = replace(make_project(tmp_path), patterns=((str(tmp_path), "src/**/*.mlir", ()),))
+    assert {tmp_path / "src", tmp_path / "src/deep"} <= set(configured_files(file, lambda: matched))
     layout = Layout(root=tmp_path, build_dir=tmp_path / "build")
     state = BuildState(layout.state_file, tmp_path)
     (tmp_path / "a.mlir").write_text("1")
@@ -80,7 +83,7 @@ def test_named_and_read_files(tmp_path: Path) -> None:
     assert read_by_build(layout) == look([tmp_path / "a.mlir"])
 
 
-def _refuse(_: Path):
+def _refuse() -> Project:
     raise UsageError("broken")
 
 

@@ -27,6 +27,18 @@ def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
     return main(["doctor"])
 
 
+def test_another_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = Path.cwd()
+    try:
+        assert main(["-C", str(tmp_path), "build"]) == 2
+        assert Path.cwd() == tmp_path
+        assert main(["-C", "missing", "build"]) == 2
+    finally:
+        os.chdir(here)
+    assert "error: cannot change to missing: No such file or directory\n" in capsys.readouterr().err
+    assert main(["-C"]) == 2
+
+
 # Empty counts as not set: that is how most people run it.
 UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 

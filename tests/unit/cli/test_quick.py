@@ -19,6 +19,8 @@ PIECES = (
     ["-j", "4"], ["-j4"], ["-j", "0"], ["-j0"], ["-jx"], ["--jobs=3"], ["--jobs", "-1"], ["-j"],
     ["-t", "cpu"], ["-t", "sm_90"], ["--target=cpu"], ["-t"], ["-tcpu"],
     ["-f", "x/targets.yaml"], ["--file=y.yaml"], ["-f="], ["--file="], ["-f", ""],
+    ["--profile", "a"], ["--profile=b"], ["--profile", "/"], ["--set", "a=1"], ["--set=b=2"], ["-D", "N=1"],
+    ["-DN"], ["--define", "N"],
     ["--build-dir", "out"], ["--build-dir=out"], ["--cache-dir", "c"],
     ["-n"], ["--trace", "t.json"], ["--", "x"], ["--nonsense"], ["--jso"], ["-kq"], ["-h"],
 )  # fmt: skip
@@ -63,6 +65,39 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
 )
 def test_the_unusual_is_left_to_the_whole_command(arguments: list[str]) -> None:
     assert quick.parse(arguments) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "home", "found"),
+    [
+        ("a/b/c", "/nowhere", "targets.yaml"),
+        ("a/b", "/nowhere", "../targets.yaml"),
+        (".", "/nowhere", "../../../targets.yaml"),
+        (".", "", "../../../targets.yaml"),
+        (".", "a", "targets.yaml"),  # the search ends below the home folder
+        ("a", "a", "targets.yaml"),
+        ("a/b", "a/b/c", "targets.yaml"),
+    ],
+)
+def test_the_project_file_of_a_folder_above(
+    file: str, home: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    (tmp_path / file / "targets.yaml").touch()
+    monkeypatch.setenv("HOME", home if home.startswith("/") or not home else str(tmp_path / home))
+    monkeypatch.chdir(tmp_path / "a/b/c")
+    assert quick.find_project() == found
+
+
+def test_a_folder_that_all_can_write_to_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "targets.yaml").touch()
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
+    assert quick.find_project() == "../targets.yaml"
+    tmp_path.chmod(0o777)
+    assert quick.find_project() == "targets.yaml"
 
 
 def test_nothing_heavy_is_imported() -> None:

@@ -61,6 +61,7 @@ GOOD = [
     with_section("host: {include: [.], define: {A: , B: 1, C: -0x10, D: 1.5, E: '', _f9: 'a b'}, std: c11}"),
     with_section("host: {define: , flags: [-Wall, -Wall], std: [gnu17, c++20]}"),
     with_section("host: {flags: {c: [-w], c++: [-fno-rtti]}}"),
+    with_section("profiles: {a: , b: {defaults: {opt_level: 0}, programs: {p: {offload: clang}, q: }}}"),
 ]
 # One for each rule of a schema: test_mistakes.py has the loader's errors.
 BAD = [
@@ -87,6 +88,11 @@ BAD = [
     with_section("host: {define: {A: true}}"),
     with_section("host: {std: c++12}"),
     with_section("host: {flags: {cpp: [-w]}}"),
+    with_section("include: x.yaml"),
+    with_section("workspace: [a]"),
+    with_section("profiles: {a: {defaults: {opt_level: 4}}}"),
+    with_section("profiles: {a: {programs: {p: {sources: [k.cu]}}}}"),
+    with_section("profiles: {a: {version: 1}}"),
 ]
 
 

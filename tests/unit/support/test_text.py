@@ -105,7 +105,6 @@ def test_names_that_were_probably_meant() -> None:
 
 
 def test_difflib_is_used_here_only() -> None:
-    """Diffs of texts are something else."""
     package = Path(text.__file__).parents[1]
     users = {
         path.relative_to(package).as_posix()

@@ -1,0 +1,156 @@
+"""``gpubuild test``: build programs and run the cases under their ``tests:``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from xml.etree import ElementTree
+
+from gpubuild.cli.build import build, exit_code
+from gpubuild.cli.checks import Check, run_case
+from gpubuild.cli.console import Console, labelled, paint
+from gpubuild.cli.options import load
+from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.model.project import Case, Project
+from gpubuild.support.frozen import frozen
+from gpubuild.support.text import counted, suggestion
+
+_SHOWN_LINES = 40
+# XML has no way to write these.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@frozen
+class Run:
+    """A case on one device; an empty ``device`` is the one that the environment chooses."""
+
+    program: str
+    case: Case
+    device: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return ``PROGRAM/CASE``, with the device if the case names some."""
+        return f"{self.program}/{self.case.name}" + (f" [{self.device}]" if self.device else "")
+
+    def check(self, executable: Path) -> Check:
+        """Run it."""
+        variables = {"GPUBUILD_DEVICE": self.device} if self.device else {}
+        if self.case.sanitize:
+            variables["GPUBUILD_CHECK"] = "1"
+        return run_case(self.name, [executable], self.case, variables)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command."""
+    console: Console = options.console
+    runs = choose(load(options), options.cases, options.devices)
+    options.programs = list(dict.fromkeys(run.program for run in runs))
+    outcome = build(options, to_err=True)
+    if not outcome.report.ok:
+        if not options.quiet:
+            for line in outcome.ending():
+                console.note(labelled(line, on=console.color_err))
+        return exit_code(outcome.report)
+    workers = options.jobs or options.settings.jobs or len(os.sched_getaffinity(0))
+    checks = []
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for check in pool.map(lambda run: run.check(outcome.report.executables[run.program]), runs):
+                checks.append(check)
+                if not check.ok or not options.quiet:
+                    console.print(render(check, color=console.color_out))
+                    console.out.flush()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    if options.junit:
+        console.save(options.junit, junit(runs, checks) + "\n")
+    failed = [check.name for check in checks if not check.ok]
+    summary = f"{counted(len(checks), 'case')}: {len(checks) - len(failed)} ok"
+    console.print(summary + (f", {len(failed)} failed ({', '.join(failed)})" if failed else ""))
+    return EXIT_STEP_FAILED if failed else 0
+
+
+def choose(project: Project, names: Sequence[str], devices: Sequence[str]) -> list[Run]:
+    """Return the runs of programs and ``PROGRAM/CASE`` in ``names`` (all: none), on ``devices`` only.
+
+    Raises ``UsageError`` for a name without cases, and when no run is left.
+    """
+    runs = [
+        Run(program=program.name, case=case, device=device)
+        for program in project.programs.values()
+        for case in program.tests
+        for device in case.devices or devices or ("",)
+    ]
+    if not runs:
+        raise UsageError(
+            f"{project.file.name} has no tests",
+            hint="list cases under `tests:` of a program (docs/targets-yaml.md)",
+        )
+    known = dict.fromkeys(n for run in runs for n in (run.program, f"{run.program}/{run.case.name}"))
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no case or program with cases {name!r}{suggestion(name, known)}",
+                hint="cases: " + ", ".join(n for n in known if "/" in n),
+            )
+    chosen = [
+        run
+        for run in runs
+        if (not names or run.program in names or f"{run.program}/{run.case.name}" in names)
+        and (not devices or run.device in devices)
+    ]
+    for run in chosen:
+        targets = project.programs[run.program].targets
+        if run.case.sanitize and not any(project.targets[name].sanitize for name in targets):
+            raise UsageError(
+                f"{run.name} runs checked kernels, and no target of {run.program} has `sanitize:`",
+                hint="add a checked CPU target (docs/checked.md)",
+            )
+    if not chosen:
+        raise UsageError("no case is for " + " or ".join(devices))
+    return chosen
+
+
+def render(check: Check, *, color: bool = False) -> str:
+    """Return a line, and after a failure also the difference or the output."""
+    if check.ok:
+        return f"{paint('ok', 'green', on=color)}      {check.name}"
+    lines = check.diff or check.output.rstrip().splitlines()
+    if len(lines) > _SHOWN_LINES:
+        lines = (*lines[:_SHOWN_LINES], f"… and {len(lines) - _SHOWN_LINES} more lines")
+    shown = "".join(f"\n  | {line}" for line in lines)
+    return f"{paint('FAILED', 'red', on=color)}  {check.name}: {check.problem}{shown}"
+
+
+def junit(runs: Sequence[Run], checks: Sequence[Check]) -> str:
+    """Return the JUnit document of finished runs."""
+    root = ElementTree.Element("testsuites")
+    for program in dict.fromkeys(run.program for run in runs):
+        of_program = [check for run, check in zip(runs, checks, strict=True) if run.program == program]
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=program,
+            tests=str(len(of_program)),
+            failures=str(sum(not check.ok for check in of_program)),
+            time=f"{sum(check.seconds for check in of_program):.3f}",
+        )
+        suite.extend(_elements(program, of_program))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _elements(program: str, checks: Sequence[Check]) -> Iterator[ElementTree.Element]:
+    for check in checks:
+        name = check.name.removeprefix(f"{program}/")
+        case = ElementTree.Element("testcase", classname=program, name=name, time=f"{check.seconds:.3f}")
+        if not check.ok:
+            element = ElementTree.SubElement(case, "failure", message=_NOT_IN_XML.sub("�", check.problem))
+            element.text = _NOT_IN_XML.sub("�", "\n".join(check.diff) or check.output)
+        yield case
