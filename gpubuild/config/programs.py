@@ -9,7 +9,7 @@ from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.targets import debug_level, read_libraries, scalar
 from gpubuild.config.yaml_tree import Member, Node, Place, Problems, Shape, existing, nearest_or_all
-from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Program
+from gpubuild.model.project import NO_OPTIONS, HostOptions, ModuleOverride, Offload, Passes, Product, Program
 from gpubuild.targets import registry
 
 
@@ -38,6 +38,13 @@ class _Reader:
     def program(self, name: str, node: Node) -> Program:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
+        product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
+        if offload is Offload.CLANG and product in (Product.STATIC, Product.OBJECT):
+            self._problems.add(
+                node.members["product"].place,
+                f"'product: {product}' cannot have `offload: clang`, whose device code is linked last: "
+                "write `product: shared`, or `offload: dispatch`",
+            )
         modules_node = _child(node, "modules")
         modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
         link = _child(node, "link")
@@ -48,6 +55,7 @@ class _Reader:
             name=name,
             sources=sources,
             targets=targets,
+            product=product,
             offload=offload,
             select=self._select(node, offload, targets, modules),
             modules=modules,

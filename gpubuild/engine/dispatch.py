@@ -15,6 +15,7 @@ from gpubuild.model.step import (
     CcParams,
     CompileParams,
     HostParams,
+    LibraryParams,
     LinkParams,
     LlvmParams,
     OutlineParams,
@@ -89,10 +90,11 @@ _MODULES: dict[type[Params], str] = {
     CcParams: "gpubuild.engine.cc.compile",
     RuntimeParams: "gpubuild.engine.cc.compile",
     LinkParams: "gpubuild.engine.cc.link",
+    LibraryParams: "gpubuild.engine.cc.library",
 }
 # Where MLIR's serializers look for libraries, which are in no key.
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")
-_ONLY_START_COMPILERS = (PreprocessParams, CcParams, RuntimeParams, LinkParams)
+_ONLY_START_COMPILERS = (PreprocessParams, CcParams, RuntimeParams, LinkParams, LibraryParams)
 
 
 def _module(params: Params) -> str:

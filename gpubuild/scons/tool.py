@@ -111,10 +111,12 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
         if not env.GetOption("clean"):
             _stop(error)
         # Clean what is known of a program that cannot be planned.
-        layout = front.session().layout
-        executable = env.File(str(layout.executable(name)))
-        env.Clean(executable, [executable, env.Dir(str(layout.program_dir(name)))])
-        return [executable]
+        layout, programs = front.session().layout, front.session().project.programs
+        if name not in programs:
+            _stop(error)
+        product = env.File(str(layout.product(programs[name])))
+        env.Clean(product, [product, env.Dir(str(layout.program_dir(name)))])
+        return [product]
     (executable,) = (node.targets[0] for node in nodes if node.kind == LINK)
     return env.arg2nodes([executable], env.fs.File)
 
