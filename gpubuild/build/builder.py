@@ -192,6 +192,16 @@ class Builder:
             seconds=time.monotonic() - started,
             warnings=self._store.warnings,
             links=self._links(programs, plan),
+            installs={
+                p.name: tuple(
+                    output
+                    for step in plan.steps.values()
+                    if step.program == p.name
+                    for output in step.outputs
+                    if output.install
+                )
+                for p in programs
+            },
         )
 
     def run_step(self, step: Step) -> StepReport:

@@ -58,6 +58,14 @@ examples:
   GPUBUILD_DEVICE=cpu gpubuild run --all
                                     every program; output is compared with expected.txt beside its source
 """
+_INSTALL_EPILOG = """\
+examples:
+  gpubuild install --prefix ~/.local
+  DESTDIR=/tmp/package gpubuild install --prefix /usr mylib
+                                    files below /tmp/package/usr, for a package of /usr
+
+Libraries get a pkg-config file and a CMake package, with the target NAME::NAME.
+"""
 _EXPLAIN_EPILOG = """\
 examples:
   gpubuild explain saxpy/link
@@ -203,6 +211,21 @@ def _export(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "-o", "--output", type=path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
     )
+    add_build_options(parser)
+
+
+def _install(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "install", "build programs and copy them into a folder", epilog=_INSTALL_EPILOG, verbose=""
+    )
+    parser.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help="what to install (default: everything)"
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--prefix", type=path, metavar="DIR", help="copy into DIR/bin, DIR/lib and DIR/include"
+    )
+    where.add_argument("--into", type=path, metavar="DIR", help="copy the files themselves into DIR")
     add_build_options(parser)
 
 
@@ -442,6 +465,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
 _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
-    *(_export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
+    *(_export, _install, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
     *(_graph, _report, _watch, _compdb, _completion),
 )
