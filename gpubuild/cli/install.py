@@ -68,19 +68,27 @@ def _copier(output: Output) -> Callable[[Path], object]:
     return copy
 
 
+def _writer(text: str) -> Callable[[Path], object]:
+    """Return a function that writes a file of ``text``, unless it exists."""
+
+    def write(path: Path) -> None:
+        if not (path.is_file() and path.read_bytes() == text.encode()):
+            write_atomically(path, text)
+
+    return write
+
+
 def _package(program: Program, outputs: Sequence[Output]) -> Iterator[tuple[str, Callable[[Path], object]]]:
     """Yield the files that describe a library to pkg-config and CMake."""
     product = next((output.path.name for output in outputs if output.name == "library"), "")
     if not product:
         return
     headers = any(output.install == "include" for output in outputs)
+    name = program.name
+    yield f"lib/pkgconfig/{name}.pc", _writer(pkg_config(program, product, headers=headers))
     yield (
-        f"lib/pkgconfig/{program.name}.pc",
-        lambda path: write_atomically(path, pkg_config(program, product, headers=headers)),
-    )
-    yield (
-        f"lib/cmake/{program.name}/{program.name}Config.cmake",
-        lambda path: write_atomically(path, cmake_package(program, product, headers=headers)),
+        f"lib/cmake/{name}/{name}Config.cmake",
+        _writer(cmake_package(program, product, headers=headers)),
     )
 
 

@@ -163,6 +163,10 @@ def make_parser(*, only: str = "") -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
+    parser.add_argument(
+        "--cmake-dir", action="version", version=str(Path(__file__).parents[1] / "cmake"),
+        help="print the folder of the CMake package, for gpubuild_DIR, and exit",
+    )  # fmt: skip
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",

@@ -39,11 +39,11 @@ class _Reader:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
-        if offload is Offload.CLANG and product in (Product.STATIC, Product.OBJECT):
+        if offload is Offload.CLANG and product is not Product.EXECUTABLE:
             self._problems.add(
                 node.members["product"].place,
-                f"'product: {product}' cannot have `offload: clang`, whose device code is linked last: "
-                "write `product: shared`, or `offload: dispatch`",
+                f"'product: {product}' cannot have `offload: clang`, whose device code is linked together "
+                "with the whole program: write `offload: dispatch`",
             )
         modules_node = _child(node, "modules")
         modules = {n: self._module(m.node) for n, m in (modules_node.members if modules_node else {}).items()}
