@@ -307,7 +307,7 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
     )
-    parser.add_argument("file", type=path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
+    parser.add_argument("file", type=path, metavar="FILE", help="an executable, library, cubin, hsaco, …")
     add_options(parser, "targets", text="list only objects for this target or chip; may be repeated")
     add_modules(parser, "list only this gpu.module")
     parser.add_argument(

@@ -120,6 +120,13 @@ def test_only_the_users_functions_are_exported(built: Path, tmp_path: Path) -> N
     assert tags["DT_SONAME"].soname == "libfirst.so"
 
 
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_inspect_lists_the_images(built: Path, name: str) -> None:
+    printed = gpubuild("inspect", product(built, name), cwd=built).out
+    assert printed.count("@scale_kernels") == 1
+    assert "sm_60" in printed
+
+
 @pytest.mark.parametrize(
     "language, names",
     [(".c", ["first"]), (".c", ["part"]), (".cpp", ["plus"]), (".cpp", ["plus", "second"])],
@@ -269,4 +276,3 @@ def test_another_product_replaces_the_last(tmp_path: Path) -> None:
         assert gpubuild("build", cwd=project).code == 0
         found = {file.name for file in (project / "build" / "lib").iterdir()}
         assert found & {"liblib.so", "liblib.a", "lib.o"} == {name}
-    assert "scale_kernels" in gpubuild("inspect", "build/lib/lib.o", cwd=project).out
