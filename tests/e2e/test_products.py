@@ -217,6 +217,34 @@ def test_products_of_each_compiler(tmp_path: Path, compiler: str) -> None:
     assert subprocess.run([tmp_path / "user"], env={**os.environ, **CPU}, check=False).returncode == 0
 
 
+INLINE = """\
+#define LOCAL __attribute__((visibility("hidden"), noinline)) inline
+LOCAL int count() { static int n; return ++n; }
+extern "C" int NAME() { return count(); }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["system", "zig"])
+def test_hidden_inline_functions_of_two_libraries_stay_apart(tmp_path: Path, compiler: str) -> None:
+    """A linker keeps one of several equal groups of sections, unless their symbols are local."""
+    lines = ["version: 1", "targets: {cpu: {}}", "programs:"]
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.cpp").write_text(INLINE.replace("NAME", name))
+        lines.append(f"  {name}: {{sources: [{name}.cpp], product: object}}")
+    (tmp_path / "targets.yaml").write_text("\n".join(lines) + "\n")
+    env = {"PATH": str(tmp_path)} if compiler == "zig" else {}
+    done = gpubuild("build", cwd=tmp_path, env=env)
+    assert done.code == 0, done.err
+    objects = [tmp_path / "build" / name / f"{name}.o" for name in ("one", "two")]
+    assert [exports(file) for file in objects] == [{"one"}, {"two"}]
+    source = tmp_path / "user.c"
+    source.write_text("int one(void), two(void);\nint main(void) { return one() + one() + two() != 4; }\n")
+    cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
+    command = [*cc, source, *objects, "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
+    subprocess.run(command, check=True, env={**os.environ, "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "z")})
+    assert subprocess.run([tmp_path / "user"], check=False).returncode == 0
+
+
 ERRORS = {
     "nothing to export": (
         "part: {sources: [main.c], product: object}",
