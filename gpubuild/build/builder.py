@@ -11,7 +11,7 @@ from pathlib import Path
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
 from gpubuild.build.null_build_record import Witness
-from gpubuild.build.outputs import remove_executable, remove_leftovers
+from gpubuild.build.outputs import remove_leftovers, remove_product
 from gpubuild.build.reasons import Explanation
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
@@ -188,7 +188,7 @@ class Builder:
         return BuildReport(
             steps=(*in_plan, *others),
             executables={
-                p.name: self._layout.executable(p.name)
+                p.name: self._layout.product(p)
                 for p in programs
                 if f"{p.name}/link" in self._reports
                 and self._reports[f"{p.name}/link"].status not in (Status.FAILED, Status.SKIPPED)
@@ -197,6 +197,16 @@ class Builder:
             warnings=self._store.warnings,
             advice=self._advice,
             links=self._links(programs, plan),
+            installs={
+                p.name: tuple(
+                    output
+                    for step in plan.steps.values()
+                    if step.program == p.name
+                    for output in step.outputs
+                    if output.install
+                )
+                for p in programs
+            },
         )
 
     def run_step(self, step: Step) -> StepReport:
@@ -240,14 +250,12 @@ class Builder:
         self._log.append(plan, report, self.state.record, self._executor.workers)
 
     def _remove_outdated(self, programs: tuple[Program, ...]) -> None:
-        """Delete executables of programs with a source that could not be read: no later step does."""
+        """Delete products of programs with a source that could not be read: no later step does."""
         if self._options.dry_run:
             return
         for program in programs:
             if self._broken(self._planner.scan_plan((program,))):
-                remove_executable(
-                    self.state, layout=self._layout, project=self._project, program=program.name
-                )
+                remove_product(self.state, layout=self._layout, project=self._project, program=program)
 
     def _remove_leftovers(self, programs: tuple[Program, ...], plan: Plan) -> None:
         """Delete outputs that no step makes any more, if this build knows all steps."""

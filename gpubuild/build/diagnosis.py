@@ -22,7 +22,7 @@ from gpubuild.support.text import nearest, of_byte, shown_path
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import FULL
 
-_LINKED = re.compile(r"\b(object|archive)(\d+)\.[oa]\b")
+_LINKED = re.compile(r"\b(object|host|archive)(\d+)\.[oa]\b")
 # The name of the text that an object was compiled from.
 _TEXT = re.compile(r":?\b(?:source\.i|host\.ll):(?=\(\.)")
 

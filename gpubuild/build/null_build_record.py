@@ -20,7 +20,7 @@ from gpubuild.build.state import BuildState
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Project, Variant
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import LinkParams, Step, StepKind
+from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.library_search import places, present
 from gpubuild.plan.plan import Plan
 from gpubuild.support import file_stamp
@@ -208,11 +208,11 @@ def _shadowing_paths(plan: Plan, state: BuildState, root: Path) -> tuple[set[str
     existing: set[str] = set()
     absent: set[str] = set()
     for step in plan.steps.values():
-        if isinstance(step.params, LinkParams):
-            candidates = places(step.params.libraries, step.params.flags)
+        if (link := step.link) is not None:
+            candidates = places(link.libraries, link.flags)
             existing.update(now := present(candidates))
             absent.update(set(candidates).difference(now))
-            if now != step.params.present:
+            if now != link.present:
                 return None
         if step.kind is not StepKind.PREPROCESS:
             continue

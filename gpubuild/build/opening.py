@@ -91,7 +91,8 @@ def finished_build(project: Project, settings: Settings, options: BuildOptions) 
     report, outdated = builder.look()
     if report is not None:
         return report
-    existing = [path for name in options.programs if (path := layout.executable(name)).is_file()]
+    named = [project.programs[name] for name in options.programs if name in project.programs]
+    existing = [path for p in named if (path := layout.product(p)).is_file() and os.access(path, os.X_OK)]
     unchanged = f", or run {shown_path(existing[0])} unchanged" if existing else ""
     raise UsageError(
         f"cannot write to the build folder {shown_path(layout.build_dir)}, "

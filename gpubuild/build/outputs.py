@@ -16,7 +16,7 @@ from gpubuild.build.include_scan import surroundings_digest
 from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
-from gpubuild.model.project import Project
+from gpubuild.model.project import Program, Project
 from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
@@ -116,7 +116,8 @@ class StepOutputs:
         The record stays, so that the next build can explain what changed.
         """
         record = self._state.record(step.id)
-        names = [b.name for b in record.result.blobs] if record else [o.name for o in step.outputs]
+        chosen = record if step.dynamic_dir is not None else None
+        names = [b.name for b in chosen.result.blobs] if chosen else [o.name for o in step.outputs]
         for name in names:
             path = step.output_path(name)
             with suppress(IsADirectoryError):  # a folder in its place is the user's
@@ -177,10 +178,10 @@ def remove_leftovers(
     return removed
 
 
-def remove_executable(state: BuildState, *, layout: Layout, project: Project, program: str) -> None:
-    """Delete the executable that an earlier build linked, if it is unchanged; the cache keeps it."""
-    record = state.record(f"{program}/link")
-    path = layout.executable(program)
+def remove_product(state: BuildState, *, layout: Layout, project: Project, program: Program) -> None:
+    """Delete the product that an earlier build linked, if it is unchanged; the cache keeps it."""
+    record = state.record(f"{program.name}/link")
+    path = layout.product(program)
     if (
         record is not None
         and record.origin is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -166,6 +166,16 @@ class BuildState:
         """Drop the record of a step."""
         self._changed = True
         self._steps.pop(step_id, None)
+
+    def note_orphans(self, old: StepRecord, outputs: Collection[str]) -> None:
+        """Note outputs of a step's last run that it does not make any more, such as another product."""
+        if old.origin is None:
+            return
+        for path, blob in zip(old.origin.outputs, old.result.blobs, strict=False):
+            if path not in outputs:
+                self.orphans[path] = Orphan(
+                    digest=blob.digest, file=old.origin.file, program=old.origin.program
+                )
 
     def forget_orphans(self, paths: Iterable[str]) -> None:
         """Drop orphans that were deleted or are in use."""

@@ -345,6 +345,8 @@ class StepRunner:
         if step.program:
             outputs = tuple(str(step.output_path(blob.name)) for blob in result.blobs)
             origin = Origin(file=str(self._project_file), program=step.program, outputs=outputs)
+            if old is not None:
+                self._state.note_orphans(old, outputs)
         record = StepRecord(
             key=prepared.key,
             parts=parts,

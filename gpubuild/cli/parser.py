@@ -66,6 +66,14 @@ examples:
   gpubuild test saxpy/small --device cpu
   gpubuild test --junit results.xml for CI services
 """
+_INSTALL_EPILOG = """\
+examples:
+  gpubuild install --prefix ~/.local
+  DESTDIR=/tmp/package gpubuild install --prefix /usr mylib
+                                    files below /tmp/package/usr, for a package of /usr
+
+Libraries get a pkg-config file and a CMake package, with the target NAME::NAME.
+"""
 _EXPLAIN_EPILOG = """\
 examples:
   gpubuild explain saxpy/link
@@ -175,6 +183,10 @@ def make_parser(*, only: str = "") -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
     parser.add_argument("-C", metavar="DIR", help="change to this folder first (before COMMAND)")
+    parser.add_argument(
+        "--cmake-dir", action="version", version=str(Path(__file__).parents[1] / "cmake"),
+        help="print the folder of the CMake package, for gpubuild_DIR, and exit",
+    )  # fmt: skip
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",
@@ -242,6 +254,21 @@ def _export(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "-o", "--output", type=path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
     )
+    add_build_options(parser)
+
+
+def _install(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "install", "build programs and copy them into a folder", epilog=_INSTALL_EPILOG, verbose=""
+    )
+    parser.add_argument(
+        "programs", nargs="*", metavar="PROGRAM", help="what to install (default: everything)"
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--prefix", type=path, metavar="DIR", help="copy into DIR/bin, DIR/lib and DIR/include"
+    )
+    where.add_argument("--into", type=path, metavar="DIR", help="copy the files themselves into DIR")
     add_build_options(parser)
 
 
@@ -319,7 +346,7 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
     )
-    parser.add_argument("file", type=path, metavar="FILE", help="an executable, object, cubin, hsaco, …")
+    parser.add_argument("file", type=path, metavar="FILE", help="an executable, library, cubin, hsaco, …")
     add_options(parser, "targets", text="list only objects for this target or chip; may be repeated")
     add_modules(parser, "list only this gpu.module")
     parser.add_argument(
@@ -480,6 +507,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
 _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
-    *(_test, _export, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
+    *(_test, _export, _install, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
     *(_graph, _report, _watch, _compdb, _completion),
 )

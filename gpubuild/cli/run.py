@@ -14,7 +14,7 @@ from gpubuild.cli.checks import Check, run_case
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
-from gpubuild.model.project import Case, Program
+from gpubuild.model.project import Case, Product, Program
 from gpubuild.settings import program_environment
 from gpubuild.support.text import counted, suggestion
 
@@ -77,7 +77,8 @@ def _print_failure(options: argparse.Namespace, outcome: Outcome) -> None:
 
 def choose_program(options: argparse.Namespace, command: str = "run") -> str:
     """Return the one program that ``command`` is for. Raises ``UsageError`` and ``ConfigError``."""
-    known = tuple(load(options).programs)
+    programs = load(options).programs
+    known = tuple(programs)
     if len(options.programs) > 1:
         first, *others = options.programs
         raise UsageError(
@@ -94,13 +95,23 @@ def choose_program(options: argparse.Namespace, command: str = "run") -> str:
                 f"there is no program {name!r} in {options.file}{suggestion(name, known)}",
                 hint="programs: " + ", ".join(known),
             )
-        return name
+        return _executable(programs[name], command)
     if len(known) != 1:
         raise UsageError(
             f"name a program: {options.file} has " + ", ".join(known),
             hint=f"gpubuild {command} {known[0]}" + ", or gpubuild run --all" * (command == "run"),
         )
-    return known[0]
+    return _executable(programs[known[0]], command)
+
+
+def _executable(program: Program, command: str) -> str:
+    """Return the name of the program. Raises ``UsageError`` for a library or an object."""
+    if program.product is not Product.EXECUTABLE:
+        raise UsageError(
+            f"{command} is for executables, and {program.name} has `product: {program.product}`",
+            hint="build it, or copy it with `gpubuild install`; docs/embedding.md shows its use from C",
+        )
+    return program.name
 
 
 def _become(command: list[str]) -> int:
@@ -121,11 +132,16 @@ def _run_all(options: argparse.Namespace) -> int:
         )
     console: Console = options.console
     outcome: Outcome = build(options, to_err=True)
-    programs = outcome.report.executables
+    declared = outcome.project.programs
+    programs = {
+        name: path
+        for name, path in outcome.report.executables.items()
+        if declared[name].product is Product.EXECUTABLE
+    }
     checks = []
     width = max(map(len, programs), default=0)
     for name, program in programs.items():
-        check = check_program(name, [program], expected_file(outcome.project.programs[name]))
+        check = check_program(name, [program], expected_file(declared[name]))
         checks.append(check)
         text = render(check, width)
         word = "ok" if check.ok else "FAILED"

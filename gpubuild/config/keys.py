@@ -20,7 +20,7 @@ from gpubuild.config.spec import (
     partial,
     path_with,
 )
-from gpubuild.model.project import Offload, RemoteMode
+from gpubuild.model.project import Offload, Product, RemoteMode
 from gpubuild.support.text import SIZE, any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import FULL, Sanitize
@@ -451,6 +451,13 @@ def _program(kinds: Sequence[str]) -> Record:
                 help="Names of targets to compile for; all when left out.",
                 aka=("target",),
             ),
+            "product": Key(
+                spec=Choice(words=tuple(Product)),
+                default=Product.EXECUTABLE.value,
+                help="What is linked: executable (NAME), shared (libNAME.so), static (libNAME.a) or object "
+                "(NAME.o). See docs/embedding.md.",
+                aka=("kind", "type", "output", "crate_type"),
+            ),
             "offload": Key(
                 spec=Choice(words=tuple(Offload)),
                 default=Offload.DISPATCH.value,
@@ -538,7 +545,7 @@ def _program(kinds: Sequence[str]) -> Record:
                         ),
                     },
                 ),
-                help="How the executable is linked.",
+                help="How the product is linked; for a static library or an object, how its users link it.",
             ),
         },
     )
@@ -636,7 +643,7 @@ def _replaceable(vendors: tuple[Vendor, ...]) -> Record:
                 spec=Table(
                     what="programs", name=_NAME, value=_program([v.kind for v in vendors]), min_items=1
                 ),
-                help="The executables to build.",
+                help="The executables and libraries to build.",
                 required=True,
             ),
         },

@@ -28,6 +28,7 @@ from gpubuild.model.project import (
     ModuleOverride,
     Offload,
     Passes,
+    Product,
     Program,
 )
 from gpubuild.settings import Settings, find_in_path
@@ -84,6 +85,13 @@ class _Reader:
     def program(self, name: str, node: Node) -> Program:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
+        product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
+        if offload is Offload.CLANG and product is not Product.EXECUTABLE:
+            self._problems.add(
+                node.members["product"].place,
+                f"'product: {product}' cannot have `offload: clang`, whose device code is linked together "
+                "with the whole program: write `offload: dispatch`",
+            )
         modules_node = _child(node, "modules")
         modules = {n: self._module(m) for n, m in (modules_node.members if modules_node else {}).items()}
         link, tests = _child(node, "link"), _child(node, "tests")
@@ -94,6 +102,7 @@ class _Reader:
             name=name,
             sources=sources,
             targets=targets,
+            product=product,
             offload=offload,
             select=self._select(node, offload, targets, modules),
             modules=modules,

@@ -16,6 +16,7 @@ from gpubuild.model.step import (
     CompileParams,
     GenerateParams,
     HostParams,
+    LibraryParams,
     LinkParams,
     LlvmParams,
     OutlineParams,
@@ -91,10 +92,14 @@ _MODULES: dict[type[Params], str] = {
     CcParams: "gpubuild.engine.cc.compile",
     RuntimeParams: "gpubuild.engine.cc.compile",
     LinkParams: "gpubuild.engine.cc.link",
+    LibraryParams: "gpubuild.engine.cc.library",
 }
 # Where MLIR's serializers look for libraries, which are in no key.
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")
-_ONLY_START_COMPILERS = (GenerateParams, PreprocessParams, CcParams, RuntimeParams, LinkParams)
+_ONLY_START_COMPILERS = (
+    *(GenerateParams, PreprocessParams, CcParams),
+    *(RuntimeParams, LinkParams, LibraryParams),
+)
 
 
 def _module(params: Params) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,6 +35,7 @@ _FORMATS: dict[int, str] = {
     ImageKind.PTX: "assembly",
 }
 _KEYWORD = b"gpu.binary"
+_ARCHIVE, _MEMBER_HEADER_BYTES = b"!<arch>\n", 60
 # A process of its own: MLIR may crash on a file of unknown origin.
 _READER = "gpubuild.engine.host.binary_images"
 _BLOB_SUFFIX = "_binary"  # upstream's #gpu.select_object names its global @<module>_binary
@@ -56,7 +58,7 @@ def inspect_file(path: Path) -> Inspection:
     if modules is None:
         raise UsageError(
             f"{path} is not a file that carries device images",
-            hint="inspect takes executables, .o, .so, cubin, hsaco, PTX, offload containers and .mlir "
+            hint="inspect takes executables, .o, .so, .a, cubin, hsaco, PTX, offload containers and .mlir "
             "with a gpu.binary",
         )
     if not modules:
@@ -68,6 +70,8 @@ def inspect_file(path: Path) -> Inspection:
 
 
 def _modules(data: bytes) -> list[Module] | None:
+    if data.startswith(_ARCHIVE):
+        return [module for member in _members(data) for module in _modules(member) or ()]
     if data.startswith(offload_binary.MAGIC):
         return _container(data)
     if data.startswith(MAGIC):
@@ -86,6 +90,20 @@ def _modules(data: bytes) -> list[Module] | None:
     if image:
         return [image]
     return _from_text(data) if _KEYWORD in data else None
+
+
+def _members(archive: bytes) -> Iterator[bytes]:
+    """Yield the objects in a static library."""
+    at = len(_ARCHIVE)
+    while at + _MEMBER_HEADER_BYTES <= len(archive):
+        with reading("archive"):
+            size = int(archive[at + 48 : at + 58])
+            if size < 0:
+                raise DamagedError("the size of an archive's member is negative")
+        at += _MEMBER_HEADER_BYTES
+        if archive.startswith(MAGIC, at):
+            yield archive[at : at + size]
+        at += size + size % 2
 
 
 def _raw(data: bytes) -> Module | None:

@@ -158,6 +158,15 @@ class Offload(StrEnum):
     CLANG = "clang"
 
 
+class Product(StrEnum):
+    """What a program is linked into. All but executables are for other programs and have no main."""
+
+    EXECUTABLE = "executable"
+    SHARED = "shared"
+    STATIC = "static"
+    OBJECT = "object"
+
+
 class RemoteMode(StrEnum):
     """What a build may do with the remote cache."""
 
@@ -249,7 +258,7 @@ class Case:
 
 @frozen
 class Program:
-    """One executable. ``sources`` are absolute; ``targets`` are names in declaration order.
+    """One executable, library or object. ``sources`` are absolute; ``targets`` are names in file order.
 
     ``select`` is a target's name or an index, for ``offload: select_object``; ``None`` selects
     the first. ``device_libs`` maps a kind to extra libraries of every module compiled for it.
@@ -259,6 +268,7 @@ class Program:
     name: str
     sources: tuple[Path, ...]
     targets: tuple[str, ...]
+    product: Product = Product.EXECUTABLE
     offload: Offload = Offload.DISPATCH
     select: str | int | None = None
     modules: Mapping[str, ModuleOverride] = field(default_factory=dict)

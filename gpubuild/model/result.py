@@ -10,7 +10,7 @@ from pathlib import Path
 from gpubuild.errors import GpubuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
-from gpubuild.model.step import ActionResult, Step, StepKind
+from gpubuild.model.step import ActionResult, Output, Step, StepKind
 from gpubuild.support.frozen import field, frozen
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
@@ -103,6 +103,7 @@ class BuildReport:
     warnings: tuple[str, ...] = ()  # of the cache
     advice: tuple[str, ...] = ()  # warnings about whole programs
     links: Mapping[str, Step] = field(default_factory=dict)  # of programs that were not to be linked
+    installs: Mapping[str, tuple[Output, ...]] = field(default_factory=dict)  # outputs to install, by program
 
     @property
     def failed(self) -> tuple[StepReport, ...]:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
-from gpubuild.model.project import Offload
+from gpubuild.model.project import Offload, Product
 from gpubuild.support.frozen import field, frozen
 from gpubuild.targets.target import Target
 
@@ -177,6 +177,18 @@ class LinkParams:
     present: tuple[str, ...] = ()
 
 
+@frozen
+class LibraryParams:
+    """Link like ``link``, but into ``file_name``, a library or object: output ``library``.
+
+    Inputs are those of :class:`LinkParams`, and ``host.N``, the objects of MLIR sources.
+    """
+
+    product: Product
+    file_name: str
+    link: LinkParams
+
+
 Params = (
     GenerateParams
     | OutlineParams
@@ -188,6 +200,7 @@ Params = (
     | LlvmParams
     | RuntimeParams
     | LinkParams
+    | LibraryParams
 )
 
 
@@ -245,6 +258,7 @@ class Output:
     name: str
     path: Path
     executable: bool = False
+    install: str = ""  # the folder below a prefix that `gpubuild install` copies it to: bin, lib or include
 
 
 @frozen
@@ -269,6 +283,18 @@ class Step:
     module: str = ""
     target: str = ""
     users: tuple[str, ...] = ()
+
+    @property
+    def link(self) -> LinkParams | None:
+        """How the step links; ``None`` for steps of other kinds."""
+        params = self.params
+        return (
+            params.link
+            if isinstance(params, LibraryParams)
+            else params
+            if isinstance(params, LinkParams)
+            else None
+        )
 
     def output_path(self, name: str) -> Path:
         """Where output ``name`` belongs. Raises ``KeyError`` for a name the step does not have."""

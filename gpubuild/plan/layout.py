@@ -8,12 +8,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpubuild.model.digest import digest_bytes
+from gpubuild.model.project import Product, Program
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 
 _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
 _KEPT_OF_LONG_NAME = 80
+_AFFIXES = {
+    Product.EXECUTABLE: ("", ""),
+    Product.SHARED: ("lib", ".so"),
+    Product.STATIC: ("lib", ".a"),
+    Product.OBJECT: ("", ".o"),
+}
 
 
 @frozen
@@ -67,9 +74,10 @@ class Layout:
         """Folder of a program's artefacts."""
         return self.build_dir / file_name(program)
 
-    def executable(self, program: str) -> Path:
-        """The program itself."""
-        return self.program_dir(program) / file_name(program)
+    def product(self, program: Program) -> Path:
+        """The executable, library or object that a program is linked into."""
+        prefix, suffix = _AFFIXES[program.product]
+        return self.program_dir(program.name) / f"{prefix}{file_name(program.name)}{suffix}"
 
     def source_dir(self, source: Path, variant: str = "") -> Path:
         """Folder for what is made of one source, shared by the programs that use it.

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import ConfigError, Diagnostic, UsageError
-from gpubuild.model.project import Offload, Program, Project
+from gpubuild.model.project import Offload, Product, Program, Project
 from gpubuild.model.step import (
     BundleParams,
     CompileParams,
     HostParams,
     Input,
+    LibraryParams,
     LinkParams,
     Output,
     RuntimeParams,
@@ -178,7 +179,7 @@ class Planner:
                     raise UsageError(
                         f"program {program.name}: gpu.module @{scanned.name} is in both "
                         f"{self.layout.shown(owners[scanned.name])} and {self.layout.shown(source)}",
-                        hint="rename one of them: an executable loads modules by name",
+                        hint="rename one of them: a program loads modules by name",
                     )
                 owners[scanned.name] = source
                 module = settle(self.project, program, scanned, self.only_targets)
@@ -195,7 +196,8 @@ class Planner:
             steps.append(host)
             objects.insert(0, (host, "object"))
             linked += [
-                (Input(name="object", path=s.output_path(role), producer=s.id), source) for s, role in objects
+                (Input(name=_linked_role(program, s), path=s.output_path(role), producer=s.id), source)
+                for s, role in objects
             ]
         self._check_overrides(program, owners)
         steps.append(self._link(program, linked, kinds))
@@ -372,25 +374,48 @@ class Planner:
         if program.offload is Offload.CLANG:
             tools += ["clang-linker-wrapper", HOST_MATH]  # it compiles AMD's bitcode
             tools += [tool for kind in sorted(kinds) for tool in vendor(kind).clang_tools]
+        path, params = self.layout.product(program), self._link_params(program, cxx=cxx)
+        library = program.product is not Product.EXECUTABLE
+        if program.product is Product.STATIC:
+            tools.append("ar")
+        product = Output(
+            name="library" if library else "executable",
+            path=path,
+            executable=program.product in (Product.EXECUTABLE, Product.SHARED),
+            install="lib" if library else "bin",
+        )
         return Step(
             id=f"{program.name}/link",
             kind=StepKind.LINK,
-            params=LinkParams(
-                libraries=program.link_libraries,
-                flags=program.link_flags,
-                present=present(places(program.link_libraries, program.link_flags)),
-                cxx=cxx,
-                debug=self.project.debug,
-                wrapper_triple=self.triple if program.offload is Offload.CLANG else "",
-            ),
+            params=LibraryParams(product=program.product, file_name=path.name, link=params)
+            if library
+            else params,
             inputs=(
                 *numbered,
                 Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),
             ),
-            outputs=(Output(name="executable", path=self.layout.executable(program.name), executable=True),),
+            outputs=(product,),
             tools=tuple(tools),
             program=program.name,
         )
+
+    def _link_params(self, program: Program, *, cxx: bool) -> LinkParams:
+        # A static library or an object is linked, with these, by the user of it.
+        linked = program.product in (Product.EXECUTABLE, Product.SHARED)
+        libraries, flags = (program.link_libraries, program.link_flags) if linked else ((), ())
+        return LinkParams(
+            libraries=libraries,
+            flags=flags,
+            present=present(places(libraries, flags)),
+            cxx=cxx,
+            debug=self.project.debug,
+            wrapper_triple=self.triple if program.offload is Offload.CLANG else "",
+        )
+
+
+def _linked_role(program: Program, step: Step) -> str:
+    """Return the role of an object to link: libraries export other functions of MLIR sources than of C's."""
+    return "host" if step.kind is StepKind.HOST and program.product is not Product.EXECUTABLE else "object"
 
 
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:

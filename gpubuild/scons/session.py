@@ -17,7 +17,7 @@ from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import BuildOptions, Project, Variant
-from gpubuild.model.step import Input, LinkParams, Step, StepKind
+from gpubuild.model.step import Input, LibraryParams, LinkParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.scons import sketch
@@ -31,8 +31,6 @@ _CXX = frozenset({".cpp", ".cc", ".cxx", ".C", ".c++"})
 
 def link_too(step: Step, objects: list[Any]) -> Step:
     """Return the link step with further objects, nodes of SCons, as if listed last under ``sources:``."""
-    params = step.params
-    assert isinstance(params, LinkParams)  # noqa: S101
     first = len(step.inputs)
     added = tuple(
         Input(
@@ -45,7 +43,12 @@ def link_too(step: Step, objects: list[Any]) -> Step:
     step = replace(step, inputs=(*step.inputs[:-1], *added, step.inputs[-1]))
     if any(source.get_suffix() in _CXX for node in objects for source in node.sources):
         tools = tuple("cxx" if tool == "cc" else tool for tool in step.tools)
-        step = replace(step, params=replace(params, cxx=True), tools=tools)
+        params = step.params
+        if isinstance(params, LibraryParams):
+            params = replace(params, link=replace(params.link, cxx=True))
+        elif isinstance(params, LinkParams):
+            params = replace(params, cxx=True)
+        step = replace(step, params=params, tools=tools)
     return step
 
 

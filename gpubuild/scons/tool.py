@@ -1,8 +1,8 @@
 """The SCons tool: ``Environment(tools=["default", "gpubuild"])``, ``env.GpuProgram``, ``env.GpuPrograms``.
 
-    env.GpuProgram("saxpy", "targets.yaml")    # → the executable
+    env.GpuProgram("saxpy", "targets.yaml")    # → the executable or library
     env.GpuProgram("app", "targets.yaml", objects=env.Object("ui.c"))
-    env.GpuPrograms("targets.yaml")            # → {name: executable} of all programs
+    env.GpuPrograms("targets.yaml")            # → {name: executable or library} of all programs
 
 Every step of the plan is a set of SCons nodes: those of each (gpu.module, target), binary, host object and
 program. SCons decides which are out of date, in what order they run and how many at once. A step runs as
@@ -26,12 +26,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from gpubuild.errors import EXIT_USAGE, GpubuildError, UsageError
 from gpubuild.scons import sketch
 from gpubuild.scons.node import LINK, Node
-from gpubuild.support.text import visible
+from gpubuild.support.text import suggestion, visible
 
 if TYPE_CHECKING:
     from gpubuild.scons.session import Session
 
 PROJECT_FILE = "targets.yaml"
+_VARIABLES = ("GPUBUILD_DIR", "GPUBUILD_CACHE")
+_USAGE = (
+    "list sources under `programs: NAME: sources:` of a targets.yaml, "
+    'and write env.GpuProgram("NAME", "targets.yaml")'
+)
 SIGNATURE = "GPUBUILD_STEP"  # the construction variable with the signature of a step
 _fronts: dict[str, Front] = {}  # by build folder
 
@@ -55,29 +60,36 @@ def gpu_program(
     objects: Any = (),  # noqa: ANN401
     **variables: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """Return the nodes of the executable ``name`` of ``project``.
+    """Return the nodes of what program ``name`` of ``project`` is linked into.
 
     ``objects`` are further object files and archives to link, for example of other builders.
-    ``variables`` override construction variables. An error in the project file, or in a source that cannot
-    be split into modules, ends SCons before anything is built.
+    ``variables`` override construction variables of this tool. An error in the arguments, in the project
+    file, or in a source that cannot be split into modules, ends SCons before anything is built.
     """
-    if variables:
-        env = env.Override(variables)
-    front = _front(env, project)
+    front = _front(env, project, variables)
+    if not isinstance(name, str):
+        _stop(UsageError(f"the name of a program is a text, not {name!r}", hint=_USAGE))
     return _add_program(env, front, name, env.arg2nodes(objects, env.fs.File))
 
 
 def gpu_programs(env: Any, project: Any = PROJECT_FILE, **variables: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the executables of all programs of ``project``, by name, in file order."""
-    if variables:
-        env = env.Override(variables)
-    front = _front(env, project)
+    """Return the products of all programs of ``project``, by name, in file order."""
+    front = _front(env, project, variables)
     return {name: _add_program(env, front, name, []) for name in front.programs()}
 
 
-def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
-    file = env.File(project).srcnode()
+def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa: ANN401
     try:
+        for variable in variables:
+            if variable not in _VARIABLES:
+                raise UsageError(
+                    f"there is no argument {variable!r}{suggestion(variable, _VARIABLES)}",
+                    hint="targets, levels and other options are keys of the project file; "
+                    f"construction variables of gpubuild are {' and '.join(_VARIABLES)}",
+                )
+        if variables:
+            env = env.Override(variables)
+        file = _project_file(env, project)
         _refuse_repository(file)
         profile = str(env["GPUBUILD_CONFIG"])
         folder = env["GPUBUILD_DIR"]
@@ -91,6 +103,22 @@ def _front(env: Any, project: Any) -> Front:  # noqa: ANN401
         )
     except GpubuildError as error:
         _stop(error)
+
+
+def _project_file(env: Any, project: Any) -> Any:  # noqa: ANN401
+    """Return the node of the project file. Raises ``UsageError`` for sources and whatever else is none."""
+    files = env.Flatten([project])
+    suffix = Path(str(files[0])).suffix if len(files) == 1 else ""
+    if suffix not in (".yaml", ".yml"):
+        from gpubuild.config.keys import SOURCE_SUFFIXES
+
+        if not suffix or suffix in SOURCE_SUFFIXES:
+            shown = ", ".join(map(str, files)) or "nothing"
+            raise UsageError(f"a project file is expected, not {shown}", hint=_USAGE)
+    try:
+        return env.File(files[0]).srcnode()
+    except TypeError as error:  # a folder
+        raise UsageError(f"a project file is expected, not {files[0]}", hint=_USAGE) from error
 
 
 def _refuse_repository(file: Any) -> None:  # noqa: ANN401
@@ -115,12 +143,14 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
         if not env.GetOption("clean"):
             _stop(error)
         # Clean what is known of a program that cannot be planned.
-        layout = front.session().layout
-        executable = env.File(str(layout.executable(name)))
-        env.Clean(executable, [executable, env.Dir(str(layout.program_dir(name)))])
-        return [executable]
-    (executable,) = (node.targets[0] for node in nodes if node.kind == LINK)
-    return env.arg2nodes([executable], env.fs.File)
+        layout, programs = front.session().layout, front.session().project.programs
+        if name not in programs:
+            _stop(error)
+        product = env.File(str(layout.product(programs[name])))
+        env.Clean(product, [product, env.Dir(str(layout.program_dir(name)))])
+        return [product]
+    (product,) = (node.targets[0] for node in nodes if node.kind == LINK)
+    return env.arg2nodes([product], env.fs.File)
 
 
 def _by_content(env: Any) -> Any:  # noqa: ANN401

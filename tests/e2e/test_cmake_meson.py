@@ -53,23 +53,69 @@ class Project:
         return done.stdout
 
 
-def test_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def edit_kernel(project: Project) -> None:
+    kernel = (project.root / "scale.mlir").read_text()
+    (project.root / "scale.mlir").write_text(kernel.replace("arith.mulf", "arith.addf", 1))
+
+
+def is_ok(program: Path) -> bool:
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    return subprocess.run([program], env=environment, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("product", ["static", "shared", "object"])
+def test_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, product: str) -> None:
     cmake, ctest = find("cmake"), find("ctest")
     find("ninja")
     project = Project(tmp_path, tmp_path_factory)
+    (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
     (project.root / "CMakeLists.txt").write_text(block("cmake"))
+    # As wheels install it, beside the folder of the command.
+    folder = gpubuild("--cmake-dir", cwd=project.root).out.strip()
+    shutil.copytree(folder, tmp_path / "share" / "cmake" / "gpubuild")
     project.run(cmake, "-G", "Ninja", "-S", ".", "-B", "out")
     project.run(cmake, "--build", "out")
     assert "100% tests passed" in project.run(ctest, "--test-dir", "out")
-    assert "scale_kernels" in gpubuild("inspect", "out/scale", cwd=project.root).out
     again = project.run(cmake, "--build", "out", "--verbose")
-    assert "Building C object" not in again
-    assert "-o scale " not in again, "nothing is linked in vain"
-    kernel = (project.root / "scale.mlir").read_text()
-    (project.root / "scale.mlir").write_text(kernel.replace("arith.mulf", "arith.addf", 1))
-    assert "-o scale " in project.run(cmake, "--build", "out", "--verbose")
-    done = subprocess.run([ctest, "--test-dir", "out"], cwd=project.root, capture_output=True, check=False)
-    assert done.returncode != 0, "the program has the kernel that was edited"
+    assert "-o user " not in again, "nothing is linked in vain"
+    assert "Re-running CMake" not in again
+    edit_kernel(project)
+    project.run(cmake, "--build", "out")
+    assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"
+
+
+def test_an_executable_and_errors_in_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    cmake = find("cmake")
+    find("ninja")
+    project = Project(tmp_path, tmp_path_factory)
+    lists = project.root / "CMakeLists.txt"
+    configure = [cmake, "-G", "Ninja", "-S", ".", "-B", "out"]
+    configure += [f"-Dgpubuild_DIR={gpubuild('--cmake-dir', cwd=tmp_path).out.strip()}"]
+    for call, message in (
+        ("scale NAMES a", "unexpected NAMES;a"),
+        ("nothing", "there is no program 'nothing'"),
+        ("scale PROJECT x.yaml", "cannot read the project file"),
+    ):
+        lists.write_text(
+            block("cmake").replace("gpubuild_add_program(scale)", f"gpubuild_add_program({call})")
+        )
+        done = subprocess.run(
+            configure, cwd=project.root, env=project.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode != 0
+        assert message in " ".join(done.stderr.split()), done.stderr
+    yaml = block("yaml").replace("[scale.mlir], product: static", "[scale.mlir, main.c]")
+    (project.root / "targets.yaml").write_text(yaml)
+    lists.write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(scale NONE)\nfind_package(gpubuild REQUIRED)\n"
+        "gpubuild_add_program(scale TARGETS cpu)\nenable_testing()\n"
+        "add_test(NAME scale COMMAND scale::scale)\n"
+    )
+    project.run(*configure)
+    project.run(cmake, "--build", "out")
+    program = project.root / "out" / "gpubuild-scale" / "bin" / "scale"
+    assert is_ok(program)
+    assert "sm_90" not in gpubuild("inspect", program, cwd=project.root).out
 
 
 def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -79,13 +125,7 @@ def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None
     (project.root / "meson.build").write_text(block("meson"))
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
-    kernel = (project.root / "scale.mlir").read_text()
-    (project.root / "scale.mlir").write_text(kernel.replace("arith.mulf", "arith.addf", 1))
+    assert "-o user" not in project.run(meson, "compile", "-C", "out", "-v"), "nothing is linked in vain"
+    edit_kernel(project)
     project.run(meson, "compile", "-C", "out")
-    done = subprocess.run(
-        [project.root / "out" / "scale"],
-        env={**os.environ, "GPUBUILD_DEVICE": "cpu"},
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode != 0, "the program has the kernel that was edited"
+    assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ targets:
 programs:
   app: {sources: [src/app.mlir, main.c]}
   selected: {sources: [src/app.mlir, main.c], offload: select_object}
+  library: {sources: [src/app.mlir], product: shared}
 """
 # The operation that fails, its name, and what is said of the failure.
 FAILURES = {
@@ -125,6 +127,15 @@ def test_the_line_of_the_operation(project: Path, what: str) -> None:
     if name == "gpu.launch_func":
         kernel = "divergent" if what == "waits" else "plain"
         assert f"  module: k\n  kernel: {kernel}\n  target: mine (x86-64-v2, shared object)\n" in said
+
+
+def test_a_library_finds_the_line_whatever_program_has_loaded_it(project: Path) -> None:
+    library = project / "build/library/liblibrary.so"
+    code = f"import ctypes; ctypes.CDLL({str(library)!r}).frees(ctypes.c_size_t(3))"
+    env = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    line = line_of("frees", project / "src/app.mlir")
+    assert f"  location: src/app.mlir:{line}:3 (gpu.dealloc in @frees)\n" in done.stderr
 
 
 def test_a_comment_moves_the_line_and_links_nothing(project: Path, tmp_path: Path) -> None:

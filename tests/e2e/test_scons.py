@@ -133,6 +133,14 @@ def test_a_failing_step_fails_alone_under_k(project: Path) -> None:
     [
         ('"scale", ', '"scael", ', "did you mean 'scale'?"),
         ('"targets.yaml"', '"target.yaml"', "target.yaml: error: cannot read the project file"),
+        ('"targets.yaml"', '"scale.mlir"', "a project file is expected, not scale.mlir"),
+        ('"targets.yaml"', '["scale.mlir", "main.c"]', "a project file is expected, not scale.mlir, main.c"),
+        ('"targets.yaml"', 'Glob("*.mlir")', "a project file is expected, not scale.mlir"),
+        ('"targets.yaml"', '"build"', "a project file is expected, not build"),
+        ('"scale", ', '["scale"], ', "the name of a program is a text, not ['scale']"),
+        ('"targets.yaml"', '"targets.yaml", targets=["cpu"]', "there is no argument 'targets'"),
+        ('"targets.yaml"', '"targets.yaml", opt_level=2', "there is no argument 'opt_level'"),
+        ('"targets.yaml"', 'GPUBUILD_DIRS="#x"', "did you mean 'GPUBUILD_DIR'?"),
     ],
 )
 def test_mistakes_in_the_sconstruct(project: Path, old: str, new: str, message: str) -> None:
@@ -178,6 +186,29 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
     edit(sub / "extra.cpp", "(7)", "(8)")
     assert done(scons("out", cwd=project)) == {"link scale"}
     assert run_on_cpu(project / "out/scale/scale").code == 9
+
+
+@pytest.mark.parametrize("product", ["shared", "static", "object"])
+def test_a_library_is_linked_by_scons(project: Path, product: str) -> None:
+    edit(project / "targets.yaml", "[scale.mlir, main.c]", f"[scale.mlir]\n    product: {product}")
+    (project / "extra.c").write_text("int extra(void) { return 7; }\n")
+    edit(
+        project / "main.c",
+        "int main(void) {",
+        "int extra(void);\nint main(void) {\n  if (extra() != 7) return 9;",
+    )
+    (project / "SConstruct").write_text(
+        'env = Environment(tools=["default", "gpubuild"], LIBS=["m", "dl", "pthread"])\n'
+        'library = env.GpuProgram("scale", "targets.yaml", objects=env.Object("extra.c", CCFLAGS="-fPIC"))\n'
+        'env.Program("app", ["main.c", library], RPATH=[library[0].dir.abspath])\n'
+    )
+    outcome = scons(cwd=project)
+    assert outcome.code == 0, outcome.err
+    assert run_on_cpu(project / "app").out == OK
+    assert "up to date" in scons(cwd=project).out
+    edit(project / "extra.c", "7", "8")
+    assert "link scale" in done(scons(cwd=project))
+    assert run_on_cpu(project / "app").code == 9
 
 
 def test_a_project_in_a_repository_is_refused(project: Path, tmp_path: Path) -> None:

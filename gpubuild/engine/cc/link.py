@@ -1,4 +1,4 @@
-"""Link host objects, archives and the runtime into one executable.
+"""Link host objects, archives and the runtime into an executable or, for ``library``, another product.
 
 With ``offload: clang``, clang-linker-wrapper links device code and then runs the compiler that links.
 Linkers also read files beside the inputs: libraries, and files named in flags. No key covers them,
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.engine.cc.driver import first_lines, run_driver
@@ -238,41 +238,59 @@ _NO_BUILD_ID = "-Wl,--build-id=none"  # a digest of everything else
 def run(params: LinkParams, io: StepIO) -> None:
     """Write ``executable``, whose bytes do not depend on who links it and where.
 
-    Inputs are copied to fixed names in the scratch folder, because symbol tables contain names of objects.
     Raises ``StepError`` that names undefined symbols and what to do about them.
     """
     with io.stage("link"):
-        objects, archives = [], []
-        for name in io.input_names:
-            role, _, number = name.partition(".")
-            if role == "object":
-                objects.append(io.copy_in(name, f"object{number}.o").name)
-            elif role in ("archive", "runtime"):
-                archives.append(io.copy_in(name, f"{role}{number}.a").name)
-        # Archives may need each other and the runtime, in any order.
-        grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
-        driver = "cxx" if params.cxx else "cc"
-        # Parts of the C library that zig compiles have debug information with names of folders.
-        strip = () if params.debug else ("-Wl,--strip-debug",)
-        arguments = [
-            "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
-            *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
-        ]  # fmt: skip
-        reads = LinkReads(params, io)
-        made = _run(params, io, driver, [*arguments, *reads.flags])
-        if made.returncode and reads.is_refused(made.stderr.decode(errors="replace")):
-            made = _run(params, io, driver, arguments)
-        if made.returncode < 0:
-            made.check("linking")
-        if made.returncode:
-            output = made.stderr.decode(errors="replace")
-            if params.wrapper_triple and (error := device_error(output)) is not None:
-                raise error.with_(output=first_lines(made.stderr))
-            raise link_error(output, first_lines(made.stderr), params.flags)
-        if made.stderr.strip():
-            io.warn("the linker printed: " + first_lines(made.stderr))
-        reads.discover()
-        io.write("executable", (io.scratch / _OUTPUT).read_bytes())
+        io.write("executable", link(params, io, copy_inputs(io)))
+
+
+def copy_inputs(io: StepIO) -> dict[str, Path]:
+    """Copy all inputs into the scratch folder and return the files by role.
+
+    Their names are fixed, because symbol tables contain names of objects.
+    """
+    files = {}
+    for name in io.input_names:
+        role, _, number = name.partition(".")
+        suffix = "a" if role in ("archive", "runtime") else "o"
+        files[name] = io.copy_in(name, f"{role}{number}.{suffix}")
+    return files
+
+
+def link(
+    params: LinkParams,
+    io: StepIO,
+    files: Mapping[str, Path],
+    mode: Sequence[str] = (),
+    libraries: Sequence[str] = _SYSTEM_LIBRARIES,
+) -> bytes:
+    """Return what the inputs in ``files`` are linked into, by flags ``mode`` of the compiler."""
+    objects = [file.name for file in files.values() if file.suffix == ".o"]
+    archives = [file.name for file in files.values() if file.suffix == ".a"]
+    # Archives may need each other and the runtime, in any order.
+    grouped = ("-Wl,--start-group", *archives, "-Wl,--end-group") if archives else ()
+    driver = "cxx" if params.cxx else "cc"
+    # Parts of the C library that zig compiles have debug information with names of folders.
+    strip = () if params.debug else ("-Wl,--strip-debug",)
+    arguments = [
+        *mode, "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
+        *params.flags, *(library_flag(name) for name in params.libraries), *libraries,
+    ]  # fmt: skip
+    reads = LinkReads(params, io)
+    made = _run(params, io, driver, [*arguments, *reads.flags])
+    if made.returncode and reads.is_refused(made.stderr.decode(errors="replace")):
+        made = _run(params, io, driver, arguments)
+    if made.returncode < 0:
+        made.check("linking")
+    if made.returncode:
+        output = made.stderr.decode(errors="replace")
+        if params.wrapper_triple and (error := device_error(output)) is not None:
+            raise error.with_(output=first_lines(made.stderr))
+        raise link_error(output, first_lines(made.stderr), params.flags)
+    if made.stderr.strip():
+        io.warn("the linker printed: " + first_lines(made.stderr))
+    reads.discover()
+    return (io.scratch / _OUTPUT).read_bytes()
 
 
 def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> ToolRun:

@@ -34,8 +34,9 @@ void gpubuildProgram(const char *path) {
 
 void gb_program_path(char *path, size_t size) {
     ssize_t length = -1;
-    if (program != NULL) {
-        length = snprintf(path, size, "%s", program);
+    const char *file = program != NULL ? program : gb_library_path();
+    if (file != NULL) {
+        length = snprintf(path, size, "%s", file);
     } else {
         length = readlink("/proc/self/exe", path, size - 1);
     }

@@ -32,22 +32,26 @@ void gb_library_symbol(void *library, const char *symbol, void *function) {
     memcpy(function, &address, sizeof address); /* ISO C has no cast from an object to a function pointer */
 }
 
+const char *gb_library_path(void) {
+#if defined(__GLIBC__) /* other C libraries unload nothing, and have other names for the program */
+    static char here;
+    Dl_info info;
+    struct link_map *self = NULL;
+    if (dladdr1(&here, &info, (void **)&self, RTLD_DL_LINKMAP) != 0 && self != NULL && self->l_name[0] != '\0') {
+        return self->l_name;
+    }
+#endif
+    return NULL;
+}
+
 /* The alternative is a destructor that joins the threads. It would wait under the loader's lock for threads that may need
  * that lock, and it could not join the thread of a task that calls exit. Threads of the host, which cannot be joined here,
  * run a destructor of the runtime (cpu/cpu_launch.c) when they end. */
 static void stay_loaded(void) {
-#if defined(__GLIBC__) /* other C libraries unload nothing */
-    static char here;
-    Dl_info info;
-    struct link_map *self = NULL;
-    int found = dladdr1(&here, &info, (void **)&self, RTLD_DL_LINKMAP);
-    if (found == 0 || self == NULL || self->l_name[0] == '\0') {
-        return; /* part of the program itself */
+    const char *path = gb_library_path();
+    if (path != NULL && dlopen(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
+        gb_trace("%s may be unloaded: %s", path, dlerror());
     }
-    if (dlopen(self->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL) {
-        gb_trace("%s may be unloaded: %s", self->l_name, dlerror());
-    }
-#endif
 }
 
 void gb_library_stay(void) {

@@ -98,7 +98,7 @@ char *gb_site_text(const char *site);
 /* The location of a kernel's function: "FILE:LINE:COLUMN (gpu.func @name)"; free() it. */
 char *gb_kernel_location_text(const char *module, const char *kernel);
 
-/* The program's file; "" if that is unknown. `size` includes the NUL. */
+/* The file of the program or, in a shared library, of the library; "" if that is unknown. `size` includes the NUL. */
 void gb_program_path(char *path, size_t size);
 
 /* ---- Drivers' libraries, unloading, and locks over fork (core/process.c) -------------------------------- */
@@ -108,6 +108,9 @@ void *gb_library_open(const char *const *names, char **why);
 
 /* Store the address of `symbol`, or NULL where it is missing, in the function pointer at `function`. */
 void gb_library_symbol(void *library, const char *symbol, void *function);
+
+/* The file of the shared library that contains this code; NULL: it is part of the program itself. */
+const char *gb_library_path(void);
 
 /* Keep the library that contains this code loaded until the process ends, since threads run it. Locks the loader. */
 void gb_library_stay(void);

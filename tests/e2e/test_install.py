@@ -1,0 +1,128 @@
+"""`gpubuild install`: what it copies where, and that pkg-config, CMake and plain compilers can use it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild
+from e2e.test_cmake_meson import find
+from e2e.test_products import CPU, USER, write_project
+from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
+
+INSTALLED = {
+    "bin/scale",
+    "lib/libfirst.so",
+    "lib/libplus.a",
+    "lib/part.o",
+    *(f"lib/pkgconfig/{name}.pc" for name in ("first", "plus", "part")),
+    *(f"lib/cmake/{name}/{name}Config.cmake" for name in ("first", "plus", "part")),
+}
+NAMES = ("scale", "first", "plus", "part")
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Installed with DESTDIR, then moved: nothing in it depends on where it lies."""
+    folder = tmp_path_factory.mktemp("install")
+    project = Path(shutil.copytree(built, folder / "demo", symlinks=True))
+    env = {"DESTDIR": str(folder / "staging")}
+    done = gpubuild("install", *NAMES, "--prefix", "/opt/kernels", cwd=project, env=env)
+    assert done.code == 0, done.err
+    assert files(folder / "staging" / "opt" / "kernels") == INSTALLED
+    assert not Path("/opt/kernels").exists()
+    return Path(shutil.move(folder / "staging" / "opt" / "kernels", folder / "moved"))
+
+
+def runs(program: Path) -> bool:
+    return subprocess.run([program], env={**os.environ, **CPU}, check=False).returncode == 0
+
+
+def test_an_executable_and_modes(prefix: Path) -> None:
+    assert runs(prefix / "bin" / "scale")
+    modes = {name: (prefix / name).stat().st_mode & 0o777 for name in ("bin/scale", "lib/libplus.a")}
+    assert modes == {"bin/scale": 0o755, "lib/libplus.a": 0o644}
+
+
+@pytest.mark.parametrize("name, language", [("first", ".c"), ("part", ".c"), ("plus", ".cpp")])
+def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str, language: str) -> None:
+    file = prefix / "lib" / "pkgconfig" / f"{name}.pc"
+    if shutil.which("pkg-config"):
+        path = {**os.environ, "PKG_CONFIG_PATH": str(file.parent)}
+        command = ["pkg-config", "--libs", name]
+        flags = subprocess.run(command, env=path, capture_output=True, text=True, check=True).stdout
+    else:  # the file has no other variables
+        text = file.read_text().replace("${pcfiledir}", str(file.parent)).replace("${prefix}/", f"{prefix}/")
+        libdir = re.search("^libdir=(.*)$", text, re.M)
+        libs = re.search("^Libs: (.*)$", text, re.M)
+        assert libdir and libs
+        flags = libs[1].replace("${libdir}", libdir[1])
+    source = tmp_path / f"user{language}"
+    source.write_text(USER[language])
+    rpath = f"-Wl,-rpath,{prefix / 'lib'}"
+    subprocess.run(["cc", source, *shlex.split(flags), rpath, "-o", tmp_path / "user"], check=True)
+    assert runs(tmp_path / "user")
+
+
+def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
+    cmake = find("cmake")
+    find("ninja")
+    (tmp_path / "user.c").write_text(USER[".c"])
+    (tmp_path / "user.cpp").write_text(USER[".cpp"])
+    lines = ["cmake_minimum_required(VERSION 3.20)", "project(user C CXX)"]
+    for name, source in (("first", "user.c"), ("part", "user.c"), ("plus", "user.cpp")):
+        lines.append(f"find_package({name} REQUIRED)\nadd_executable(use_{name} {source})")
+        lines.append(f"target_link_libraries(use_{name} PRIVATE {name}::{name})")
+    (tmp_path / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
+    environment = {**os.environ, "PATH": f"{Path(find('ninja')).parent}{os.pathsep}{os.environ['PATH']}"}
+    for command in (
+        [cmake, "-G", "Ninja", "-S", ".", "-B", "out", f"-DCMAKE_PREFIX_PATH={prefix}"],
+        [cmake, "--build", "out"],
+    ):
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
+
+
+def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
+    project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
+    for _ in range(2):
+        done = gpubuild("install", "first", "--into", "here", cwd=project)
+        assert (done.code, files(project / "here")) == (0, {"libfirst.so"}), done.err
+        os.utime(project / "here" / "libfirst.so", (1, 1))
+    assert (project / "here" / "libfirst.so").stat().st_mtime == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--prefix", "blocked"), "cannot write"),
+        ((), "one of the arguments --prefix --into is required"),
+        (("--prefix", "a", "nothing"), "there is no program 'nothing'"),
+    ],
+)
+def test_errors(built: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
+    (project / "blocked").write_text("a file")
+    done = gpubuild("install", *arguments, cwd=project)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_nothing_is_copied_after_a_failure(tmp_path: Path) -> None:
+    project = write_project(tmp_path)
+    (project / "call.c").write_text("int call(void) { return missing; }\n")
+    done = gpubuild("install", "first", "--into", "here", cwd=project)
+    assert done.code == 1
+    assert not (project / "here").exists()

@@ -1,0 +1,306 @@
+"""Libraries and objects that programs are linked into: what they export, and their use by other programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from e2e.command import gpubuild, seed
+from elftools.elf.elffile import ELFFile
+from once import once
+from simulators.cuda_driver import standin
+from unit.engine.steps import ZIG
+
+UNLOADING = Path(__file__).parents[1] / "unit" / "runtime" / "unloading.c"
+PROJECT = """\
+version: 1
+targets: {sm_60: {}, cpu: {}}
+programs:
+  scale: {sources: [scale.mlir, main.c]}
+  first: {sources: [scale.mlir, call.c], product: shared}
+  second: {sources: [scale.mlir, call.c], product: shared}
+  plus: {sources: [scale.mlir, call.c, plus.cpp], product: static}
+  part: {sources: [scale.mlir, call.c], product: object}
+"""
+CALL = """\
+#include <stdint.h>
+struct memref { float *allocated, *data; int64_t offset, size, stride; };
+void _mlir_ciface_scale(float, struct memref *);
+int internal(void);
+int counter;
+__attribute__((visibility("hidden"))) int internal(void) { return 3; }
+static void scale_by(float factor, float *data) {
+    struct memref x = {data, data, 0, 4, 1};
+    _mlir_ciface_scale(factor, &x);
+}
+int call(void);
+int call(void) {
+    float data[4] = {1, 2, 3, 4};
+    scale_by((float)internal(), data);
+    __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
+    return data[0] == 3 && data[3] == 12;
+}
+"""
+PLUS = """\
+#include <vector>
+template <typename T> T sum(const std::vector<T> &v) { T s{}; for (auto x : v) s += x; return s; }
+template int sum(const std::vector<int> &);
+extern "C" int call(void);
+int plus(int n) { return call() + sum(std::vector<int>(n, 2)); }
+"""
+USER = {
+    ".c": "int call(void); int internal(void) { return 0; }\n"
+    "int main(void) { return call() && internal() == 0 ? 0 : 1; }\n",
+    ".cpp": "int plus(int); int main() { return plus(4) == 9 ? 0 : 1; }\n",
+}
+INTERFACE = {"scale", "_mlir_ciface_scale", "call", "counter"}
+PRODUCTS = {"first": "libfirst.so", "second": "libsecond.so", "plus": "libplus.a", "part": "part.o"}
+CPU = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": "3"}
+
+
+def write_project(folder: Path, text: str = PROJECT) -> Path:
+    assert gpubuild("init", "demo", cwd=folder).code == 0
+    project = folder / "demo"
+    (project / "targets.yaml").write_text(text)
+    (project / "call.c").write_text(CALL)
+    (project / "plus.cpp").write_text(PLUS)
+    return project
+
+
+def _build(folder: Path) -> None:
+    project = write_project(folder)
+    seed(project)
+    done = gpubuild("build", cwd=project)
+    assert done.code == 0, done.err
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """The project, built; no test may write to it."""
+    return once("products", _build) / "demo"
+
+
+def product(built: Path, name: str) -> Path:
+    return built / "build" / name / PRODUCTS[name]
+
+
+def exports(file: Path) -> set[str]:
+    """Return the names of the defined symbols that other files can refer to."""
+    with file.open("rb") as stream:
+        elf = ELFFile(stream)
+        table = elf.get_section_by_name(".dynsym") or elf.get_section_by_name(".symtab")
+        return {
+            s.name
+            for s in table.iter_symbols()
+            if s["st_info"]["bind"] != "STB_LOCAL"
+            and s["st_shndx"] != "SHN_UNDEF"
+            and s["st_other"]["visibility"] == "STV_DEFAULT"
+        }
+
+
+def member(archive: Path, folder: Path) -> Path:
+    subprocess.run(["ar", "x", archive], cwd=folder, check=True)
+    (found,) = folder.iterdir()
+    return found
+
+
+def test_only_the_users_functions_are_exported(built: Path, tmp_path: Path) -> None:
+    assert exports(product(built, "first")) == INTERFACE
+    assert exports(product(built, "part")) == INTERFACE
+    assert member(product(built, "plus"), tmp_path).name == "plus.o"
+    cxx = exports(tmp_path / "plus.o")
+    assert INTERFACE | {"_Z4plusi"} <= cxx
+    assert all(name.startswith("_Z") for name in cxx - INTERFACE), cxx
+    with product(built, "first").open("rb") as stream:
+        tags = {t.entry.d_tag: t for t in ELFFile(stream).get_section_by_name(".dynamic").iter_tags()}
+    assert tags["DT_SONAME"].soname == "libfirst.so"
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_inspect_lists_the_images(built: Path, name: str) -> None:
+    printed = gpubuild("inspect", product(built, name), cwd=built).out
+    assert printed.count("@scale_kernels") == 1
+    assert "sm_60" in printed
+
+
+@pytest.mark.parametrize(
+    "language, names",
+    [(".c", ["first"]), (".c", ["part"]), (".cpp", ["plus"]), (".cpp", ["plus", "second"])],
+)
+def test_a_program_links_it(built: Path, tmp_path: Path, language: str, names: list[str]) -> None:
+    """The library's hidden functions do not clash with the program's."""
+    source = tmp_path / f"user{language}"
+    source.write_text(USER[language])
+    compiler = shutil.which("c++" if language == ".cpp" else "cc")
+    assert compiler
+    files = [product(built, name) for name in names]
+    paths = [f"-Wl,-rpath,{file.parent}" for file in files]
+    program = tmp_path / "user"
+    subprocess.run([compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program], check=True)
+    done = subprocess.run([program], env={**os.environ, **CPU}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("what", ["call", "again", "two", "threads", "later", "fork"])
+def test_a_library_is_opened_and_closed(built: Path, tmp_path: Path, what: str) -> None:
+    program = tmp_path / "unloading"
+    subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
+    libraries = [product(built, name) for name in ("first", "second")]
+    done = subprocess.run(
+        [program, what, *libraries], env={**os.environ, **CPU}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+BESIDE_CUDA = """
+import sys
+from ctypes import *
+cuda = CDLL("libcuda.so.1")
+def check(code): assert code == 0, code
+check(cuda.cuInit(0))
+device, primary, now, memory = c_int(), c_void_p(), c_void_p(), c_uint64()
+check(cuda.cuDeviceGet(byref(device), 0))
+check(cuda.cuDevicePrimaryCtxRetain(byref(primary), device))
+check(cuda.cuCtxPushCurrent_v2(primary))
+check(cuda.cuMemAlloc_v2(byref(memory), c_size_t(4)))
+check(cuda.cuMemsetD32Async(memory, 7, c_size_t(1), None))
+for library in sys.argv[1:] * 2:
+    library = CDLL(library)
+    assert library.call() == 1
+    handle = library._handle
+    del library
+    check(CDLL(None).dlclose(c_void_p(handle)))
+value = (c_int * 1)()
+check(cuda.cuMemcpyAsync(c_uint64(addressof(value)), memory, c_size_t(4), None))
+check(cuda.cuStreamSynchronize(None))
+check(cuda.cuCtxPopCurrent_v2(byref(now)))
+assert (value[0], now.value) == (7, primary.value)
+print("the context is the same")
+"""
+
+
+def test_two_libraries_beside_another_user_of_cuda(built: Path, tmp_path: Path) -> None:
+    """Both use the device's primary context; they leave the current one and its memory alone."""
+    standin.translate((built / "build" / "first").glob("*.ptx"), "7.0", tmp_path)
+    environment = standin.environment("7.0", modules=tmp_path, GPUBUILD_TRACE="1")
+    libraries = [product(built, name) for name in ("first", "second")]
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_CUDA, *libraries],
+        env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "the context is the same\n"), done.stderr
+    assert done.stderr.count("unload module scale_kernels") == 4, "dlclose unloads"
+
+
+@pytest.mark.parametrize("compiler", ["system", "zig"])
+def test_products_of_each_compiler(tmp_path: Path, compiler: str) -> None:
+    project = write_project(tmp_path)
+    env = {"PATH": str(tmp_path)} if compiler == "zig" else {}  # zig is used where no other compiler is
+    done = gpubuild("build", "first", "plus", "part", "-t", "cpu", cwd=project, env=env)
+    assert done.code == 0, done.err
+    assert exports(product(project, "first")) == exports(product(project, "part")) == INTERFACE
+    done = subprocess.run(
+        [sys.executable, "-c", "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).call())",
+         product(project, "first")],
+        env={**os.environ, **CPU}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("1\n", "")
+    source = tmp_path / "user.c"
+    source.write_text(USER[".c"])
+    cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
+    command = [*cc, source, product(project, "part"), "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
+    subprocess.run(command, check=True, env={**os.environ, "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "z")})
+    assert subprocess.run([tmp_path / "user"], env={**os.environ, **CPU}, check=False).returncode == 0
+
+
+INLINE = """\
+#define LOCAL __attribute__((visibility("hidden"), noinline)) inline
+LOCAL int count() { static int n; return ++n; }
+extern "C" int NAME() { return count(); }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["system", "zig"])
+def test_hidden_inline_functions_of_two_libraries_stay_apart(tmp_path: Path, compiler: str) -> None:
+    """A linker keeps one of several equal groups of sections, unless their symbols are local."""
+    lines = ["version: 1", "targets: {cpu: {}}", "programs:"]
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.cpp").write_text(INLINE.replace("NAME", name))
+        lines.append(f"  {name}: {{sources: [{name}.cpp], product: object}}")
+    (tmp_path / "targets.yaml").write_text("\n".join(lines) + "\n")
+    env = {"PATH": str(tmp_path)} if compiler == "zig" else {}
+    done = gpubuild("build", cwd=tmp_path, env=env)
+    assert done.code == 0, done.err
+    objects = [tmp_path / "build" / name / f"{name}.o" for name in ("one", "two")]
+    assert [exports(file) for file in objects] == [{"one"}, {"two"}]
+    source = tmp_path / "user.c"
+    source.write_text("int one(void), two(void);\nint main(void) { return one() + one() + two() != 4; }\n")
+    cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
+    command = [*cc, source, *objects, "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
+    subprocess.run(command, check=True, env={**os.environ, "ZIG_LOCAL_CACHE_DIR": str(tmp_path / "z")})
+    assert subprocess.run([tmp_path / "user"], check=False).returncode == 0
+
+
+ERRORS = {
+    "nothing to export": (
+        "part: {sources: [main.c], product: object}",
+        ("build",),
+        "part.o would export no function",
+    ),
+    "missing function": (
+        "lib: {sources: [call.c], product: shared}",
+        ("build",),
+        "cannot link: nothing defines _mlir_ciface_scale",
+    ),
+    "lto": (
+        "lib: {sources: [lto.o], product: static}",
+        ("build",),
+        "cannot list the functions that lto.o exports: it was compiled with -flto",
+    ),
+    "clang": (
+        "lib: {sources: [scale.mlir], product: static, offload: clang}",
+        ("build",),
+        "'product: static' cannot have `offload: clang`",
+    ),
+    "run": (
+        "lib: {sources: [scale.mlir], product: shared}",
+        ("run", "lib"),
+        "run is for executables, and lib has `product: shared`",
+    ),
+    "export": (
+        "lib: {sources: [scale.mlir], product: shared}",
+        ("export",),
+        "export is for executables, and lib has `product: shared`",
+    ),
+    "kind": (
+        "lib: {sources: [scale.mlir], product: dll}",
+        ("build",),
+        "unknown word 'dll' (one of: executable, shared, static, object)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_errors(tmp_path: Path, case: str) -> None:
+    program, command, message = ERRORS[case]
+    project = write_project(tmp_path, f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n  {program}\n")
+    seed(project)
+    subprocess.run(["gcc", "-flto", "-c", "call.c", "-o", "lto.o"], cwd=project, check=True)
+    done = gpubuild(*command, cwd=project)
+    assert done.code in (1, 2)
+    assert message in done.err
+
+
+def test_another_product_replaces_the_last(tmp_path: Path) -> None:
+    project = write_project(tmp_path, PROJECT.partition("  scale:")[0] + "  lib: {sources: [scale.mlir]}\n")
+    seed(project)
+    text = (project / "targets.yaml").read_text()
+    for kind, name in (("shared", "liblib.so"), ("static", "liblib.a"), ("object", "lib.o")):
+        (project / "targets.yaml").write_text(text.replace("mlir]", f"mlir], product: {kind}"))
+        assert gpubuild("build", cwd=project).code == 0
+        found = {file.name for file in (project / "build" / "lib").iterdir()}
+        assert found & {"liblib.so", "liblib.a", "lib.o"} == {name}
