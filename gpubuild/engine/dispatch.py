@@ -15,6 +15,7 @@ from gpubuild.model.step import (
     CcParams,
     CompileParams,
     HostParams,
+    InterfaceParams,
     LinkParams,
     LlvmParams,
     OutlineParams,
@@ -89,6 +90,7 @@ _MODULES: dict[type[Params], str] = {
     CcParams: "gpubuild.engine.cc.compile",
     RuntimeParams: "gpubuild.engine.cc.compile",
     LinkParams: "gpubuild.engine.cc.link",
+    InterfaceParams: "gpubuild.engine.host.library_files",
 }
 # Where MLIR's serializers look for libraries, which are in no key.
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")

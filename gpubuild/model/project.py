@@ -108,6 +108,15 @@ class Offload(StrEnum):
     CLANG = "clang"
 
 
+class Product(StrEnum):
+    """What a program is linked to."""
+
+    EXECUTABLE = "executable"
+    SHARED = "shared"
+    STATIC = "static"
+    OBJECT = "object"
+
+
 class RemoteMode(StrEnum):
     """What a build may do with the remote cache."""
 
@@ -175,6 +184,7 @@ class Program:
     sources: tuple[Path, ...]
     targets: tuple[str, ...]
     offload: Offload = Offload.DISPATCH
+    product: Product = Product.EXECUTABLE
     select: str | int | None = None
     modules: Mapping[str, ModuleOverride] = field(default_factory=dict)
     device_libs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)

@@ -160,7 +160,19 @@ class LinkParams:
     cxx: bool = False  # a C++ source takes part, so its standard library is needed
     debug: bool = False  # keep debug information
     wrapper_triple: str = ""
+    shared: bool = False  # a shared library instead of a program
     present: tuple[str, ...] = ()
+
+
+@frozen
+class InterfaceParams:
+    """Write what callers of a library use, from inputs ``interface.N``, the records of its functions.
+
+    Outputs ``header`` (C and C++), ``module`` (Python) and ``object`` (ELF): the entry points of both.
+    """
+
+    program: str
+    triple: str
 
 
 Params = (
@@ -173,6 +185,7 @@ Params = (
     | LlvmParams
     | RuntimeParams
     | LinkParams
+    | InterfaceParams
 )
 
 
@@ -205,6 +218,7 @@ class StepKind(StrEnum):
     LLVM = "llvm"
     RUNTIME = "runtime"
     LINK = "link"
+    INTERFACE = "interface"
 
 
 @frozen

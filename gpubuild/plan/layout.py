@@ -66,6 +66,19 @@ class Layout:
         """The program itself."""
         return self.program_dir(program) / file_name(program)
 
+    def shared_library(self, program: str) -> Path:
+        """The program as a shared library."""
+        return self.program_dir(program) / f"lib{file_name(program)}.so"
+
+    def interface_files(self, program: str) -> dict[str, Path]:
+        """What callers of a library use: ``header``, ``module`` (Python), and the ``object`` behind them."""
+        folder, name = self.program_dir(program), file_name(program)
+        return {
+            "header": folder / f"{name}.h",
+            "module": folder / f"{name}.py",
+            "object": folder / f"{name}.interface.o",
+        }
+
     def source_dir(self, source: Path, variant: str = "") -> Path:
         """Folder for what is made of one source, shared by the programs that use it.
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Offload, Program, Project
+from gpubuild.model.project import Offload, Product, Program, Project
 from gpubuild.model.step import (
     BundleParams,
     CompileParams,
     HostParams,
     Input,
+    InterfaceParams,
     LinkParams,
     Output,
     RuntimeParams,
@@ -135,6 +136,7 @@ class Planner:
         linked: list[tuple[Input, Path]] = []  # with the sources that they come from
         kinds: set[str] = set()
         owners: dict[str, Path] = {}
+        interfaces: list[Step] = []  # outline steps
         for source in program.sources:
             if source.suffix not in MLIR_SUFFIXES:
                 step, item = sources.host_object(program, source)
@@ -143,6 +145,8 @@ class Planner:
                 linked.append((item, source))
                 continue
             outline = sources.outline(program, source)
+            if scans[outline.id].interface:
+                interfaces.append(outline)
             modules = []
             objects = []  # steps and outputs
             for scanned in scans[outline.id].modules:
@@ -170,8 +174,30 @@ class Planner:
                 (Input(name="object", path=s.output_path(role), producer=s.id), source) for s, role in objects
             ]
         self._check_overrides(program, owners)
+        if interfaces and _is_library(program):
+            interface = self._interface(program, interfaces)
+            steps.append(interface)
+            item = Input(name="object", path=interface.output_path("object"), producer=interface.id)
+            linked.append((item, program.sources[0]))
         steps.append(self._link(program, linked, kinds))
         return steps
+
+    def _interface(self, program: Program, outlines: list[Step]) -> Step:
+        return Step(
+            id=f"{program.name}/interface",
+            kind=StepKind.INTERFACE,
+            params=InterfaceParams(program=program.name, triple=self.triple),
+            inputs=tuple(
+                Input(name=f"interface.{n}", path=outline.output_path("interface.json"), producer=outline.id)
+                for n, outline in enumerate(outlines)
+            ),
+            outputs=tuple(
+                Output(name=role, path=path)
+                for role, path in self.layout.interface_files(program.name).items()
+            ),
+            tools=(OURS, "llvmlite"),
+            program=program.name,
+        )
 
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
         for name in program.modules:
@@ -342,15 +368,29 @@ class Planner:
                 cxx=cxx,
                 debug=self.project.debug,
                 wrapper_triple=self.triple if program.offload is Offload.CLANG else "",
+                shared=program.product is Product.SHARED,
             ),
             inputs=(
                 *numbered,
                 Input(name="runtime", path=self.layout.runtime_archive, producer="runtime"),
             ),
-            outputs=(Output(name="executable", path=self.layout.executable(program.name), executable=True),),
+            outputs=(
+                Output(
+                    name="executable",
+                    path=self.layout.shared_library(program.name)
+                    if program.product is Product.SHARED
+                    else self.layout.executable(program.name),
+                    executable=True,
+                ),
+            ),
             tools=tuple(tools),
             program=program.name,
         )
+
+
+def _is_library(program: Program) -> bool:
+    """Return whether other programs call this one's functions."""
+    return program.product is not Product.EXECUTABLE
 
 
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:

@@ -51,10 +51,14 @@ class ScannedModule:
 
 @frozen
 class ScannedSource:
-    """All gpu.modules of one source, in order. ``resources`` are those of the host part."""
+    """All gpu.modules of one source, in order. ``resources`` are those of the host part.
+
+    With ``interface`` the outline step has an output that lists functions for callers.
+    """
 
     modules: tuple[ScannedModule, ...]
     resources: tuple[str, ...] = ()
+    interface: bool = False
 
 
 def parse_index(text: str) -> ScannedSource:
@@ -64,7 +68,9 @@ def parse_index(text: str) -> ScannedSource:
         if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
         return ScannedSource(
-            modules=tuple(_module(m) for m in document["modules"]), resources=_resources(document)
+            modules=tuple(_module(m) for m in document["modules"]),
+            resources=_resources(document),
+            interface=bool(document.get("interface", False)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error

@@ -255,7 +255,7 @@ def run(params: LinkParams, io: StepIO) -> None:
         # Parts of the C library that zig compiles have debug information with names of folders.
         strip = () if params.debug else ("-Wl,--strip-debug",)
         arguments = [
-            "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
+            *(("-shared",) if params.shared else ()), "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
             *params.flags, *(library_flag(name) for name in params.libraries), *_SYSTEM_LIBRARIES,
         ]  # fmt: skip
         reads = LinkReads(params, io)
