@@ -412,7 +412,7 @@ class Library:
         except ValueError as error:
             raise ImportError(
                 f"{path.name} has other functions than {Path(module).name} describes: "
-                "the two files are of different builds; copy both again",
+                "they are of different builds, or this process has loaded an earlier build of the library",
                 path=str(path),
             ) from error
         calls = (ctypes.c_void_p * 8).from_address(pointers[0] or 0)
