@@ -173,6 +173,7 @@ class InterfaceParams:
 
     program: str
     triple: str
+    kernels: bool  # whether callers can launch them: their images are in the program's container
 
 
 Params = (

@@ -186,7 +186,9 @@ class Planner:
         return Step(
             id=f"{program.name}/interface",
             kind=StepKind.INTERFACE,
-            params=InterfaceParams(program=program.name, triple=self.triple),
+            params=InterfaceParams(
+                program=program.name, triple=self.triple, kernels=program.offload is Offload.DISPATCH
+            ),
             inputs=tuple(
                 Input(name=f"interface.{n}", path=outline.output_path("interface.json"), producer=outline.id)
                 for n, outline in enumerate(outlines)

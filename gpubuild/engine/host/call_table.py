@@ -2,14 +2,21 @@
 
 Each function has an entry point whose symbol names its ABI. It takes types that every compiler passes in
 the same way: the bits of 16-bit floats, and the parts of complex numbers. The call table has, for each
-function, a variant that takes an array of pointers to its arguments.
+function, a variant that takes an array of pointers to its arguments, and the images of each gpu.module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gpubuild.engine.host.interface import Function, Kind, abi_name, returns_by_pointer, table_name
+from gpubuild.engine.host.gpu_binary import images_symbol
+from gpubuild.engine.host.interface import (
+    Function,
+    Interface,
+    Kind,
+    abi_name,
+    modules,
+    returns_by_pointer,
+    table_name,
+)
 from gpubuild.support.text import escaped
 
 _TYPES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "index": "i64"}
@@ -17,15 +24,20 @@ _BITS = {"f16": "i16", "bf16": "i16", "i1": "i8"}
 RUNTIME = "gpubuildCalls"  # functions of the runtime for Python modules: runtime/abi/library.c
 
 
-def write(program: str, functions: Sequence[Function]) -> str:
+def write(program: str, interface: Interface) -> str:
     """Return LLVM IR that defines the entry points and the call table."""
-    usable = [function for function in functions if not function["reason"]]
+    usable = [function for function in interface["functions"] if not function["reason"]]
     parts = [f"@{RUNTIME} = external constant ptr"]
     parts += [_entry_point(function) for function in usable]
     parts += [_packed(function, number) for number, function in enumerate(usable)]
     pointers = [f"ptr @{RUNTIME}", *(f"ptr @packed.{number}" for number in range(len(usable)))]
+    for module in modules(interface):
+        images = escaped(images_symbol(module).encode())
+        parts.append(f'@"{images}" = external hidden constant i8')
+        parts.append(f'@"{images}.size" = external hidden constant i64')
+        pointers += [f'ptr @"{images}"', f'ptr @"{images}.size"']
     parts.append(
-        f"@{table_name(program, functions)} = constant [{len(pointers)} x ptr] [{', '.join(pointers)}]"
+        f"@{table_name(program, interface)} = constant [{len(pointers)} x ptr] [{', '.join(pointers)}]"
     )
     return "\n".join(parts) + "\n"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import TypedDict
 
 from gpubuild.model.digest import digest_bytes
@@ -56,10 +55,27 @@ class Function(TypedDict):
     results: list[Result]
 
 
-def read(text: str) -> list[Function]:
-    """Return the records of an ``interface.json``."""
-    functions: list[Function] = json.loads(text)
-    return functions
+class Kernel(TypedDict):
+    """A kernel of a gpu.module; ``reason`` says why callers cannot launch it."""
+
+    module: str
+    name: str
+    text: str
+    reason: str
+    arguments: list[Argument]
+
+
+class Interface(TypedDict):
+    """What callers can use of a source."""
+
+    functions: list[Function]
+    kernels: list[Kernel]
+
+
+def read(text: str) -> Interface:
+    """Return the content of an ``interface.json``."""
+    interface: Interface = json.loads(text)
+    return interface
 
 
 def identifier(name: str) -> str:
@@ -74,10 +90,17 @@ def abi_name(function: Function) -> str:
     return f"gpubuild_abi_{identifier(function['name'])}_{digest[:12]}"
 
 
-def table_name(program: str, functions: Sequence[Function]) -> str:
-    """Return the symbol of the library's call table, which names the ABI of all functions."""
-    names = "\n".join([program, *(abi_name(function) for function in functions)])
-    return f"gpubuild_abi_{identifier(program)}_{digest_bytes(names.encode())[:16]}"
+def table_name(program: str, interface: Interface) -> str:
+    """Return the symbol of the library's call table, which names the ABI of all functions and kernels."""
+    functions = [abi_name(function) for function in interface["functions"]]
+    kernels = [[kernel["module"], kernel["name"], kernel["text"]] for kernel in interface["kernels"]]
+    digest = digest_bytes(json.dumps([functions, kernels]).encode())
+    return f"gpubuild_abi_{identifier(program)}_{digest[:16]}"
+
+
+def modules(interface: Interface) -> list[str]:
+    """Return the gpu.modules with kernels that can be launched, in order."""
+    return list(dict.fromkeys(kernel["module"] for kernel in interface["kernels"] if not kernel["reason"]))
 
 
 def returns_by_pointer(function: Function) -> bool:

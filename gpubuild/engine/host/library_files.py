@@ -10,18 +10,21 @@ from gpubuild.model.step import InterfaceParams
 
 def run(params: InterfaceParams, io: StepIO) -> None:
     """Write ``header``, ``module`` and ``object``."""
-    functions: dict[str, interface.Function] = {}
+    found = interface.Interface(functions=[], kernels=[])
     with io.stage("write interface"):
         for role in io.input_names:
-            for function in interface.read(io.text(role)):
-                functions.setdefault(function["name"], function)
-        listed = list(functions.values())
-        io.write("header", c_header.write(params.program, listed))
-        io.write("module", python_module.write(params.program, listed))
+            read = interface.read(io.text(role))
+            names = {function["name"] for function in found["functions"]}
+            found["functions"] += [
+                function for function in read["functions"] if function["name"] not in names
+            ]
+            found["kernels"] += read["kernels"] if params.kernels else []
+        io.write("header", c_header.write(params.program, found["functions"]))
+        io.write("module", python_module.write(params.program, found))
     with io.stage("emit object"):
         machine = llvm.target_machine(params.triple, "generic", "", 2)
         made = llvm.parse_assembly(
-            call_table.write(params.program, listed), llvm.new_context(), name="interface"
+            call_table.write(params.program, found), llvm.new_context(), name="interface"
         )
         llvm.set_target(made, machine)
         io.out_path("object").write_bytes(llvm.emit_object(made, machine))

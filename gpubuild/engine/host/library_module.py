@@ -1,4 +1,4 @@
-"""The fixed part of a library's Python module. It needs NumPy alone, and nothing of gpubuild."""
+"""The functions, kernels and streams of a library: the second part of its Python module."""
 # ruff: noqa: ANN401 - arguments have the types of the library's functions
 
 from __future__ import annotations
@@ -12,179 +12,24 @@ from typing import Any
 
 import numpy as np
 
-_SCALARS: dict[str, Any] = {
-    "i1": ctypes.c_uint8,
-    "i8": ctypes.c_int8,
-    "i16": ctypes.c_int16,
-    "i32": ctypes.c_int32,
-    "i64": ctypes.c_int64,
-    "index": ctypes.c_int64,
-    "f16": ctypes.c_uint16,  # as bits
-    "bf16": ctypes.c_uint16,
-    "f32": ctypes.c_float,
-    "f64": ctypes.c_double,
-    "complex<f32>": ctypes.c_float * 2,
-    "complex<f64>": ctypes.c_double * 2,
-}
-# Kind and bytes of the elements that arrays may have. The first is that of arrays that are returned.
-_ELEMENTS: dict[str, tuple[tuple[str, int], ...]] = {
-    "i1": (("b", 1),),
-    "i8": (("i", 1), ("u", 1)),
-    "i16": (("i", 2), ("u", 2)),
-    "i32": (("i", 4), ("u", 4)),
-    "i64": (("i", 8), ("u", 8)),
-    "index": (("i", 8), ("u", 8)),
-    "f16": (("f", 2),),
-    "bf16": (("u", 2), ("bfloat16", 2)),
-    "f32": (("f", 4),),
-    "f64": (("f", 8),),
-    "complex<f32>": (("c", 8),),
-    "complex<f64>": (("c", 16),),
-    "f8E5M2": (("u", 1), ("float8_e5m2", 1)),
-    "f8E4M3": (("u", 1), ("float8_e4m3", 1)),
-    "f8E3M4": (("u", 1), ("float8_e3m4", 1)),
-    "f8E4M3FN": (("u", 1), ("float8_e4m3fn", 1)),
-    "f8E5M2FNUZ": (("u", 1), ("float8_e5m2fnuz", 1)),
-    "f8E4M3FNUZ": (("u", 1), ("float8_e4m3fnuz", 1)),
-    "f8E4M3B11FNUZ": (("u", 1), ("float8_e4m3b11fnuz", 1)),
-    "f8E8M0FNU": (("u", 1), ("float8_e8m0fnu", 1)),
-}
-_DLPACK_KINDS = {
-    0: "i", 1: "u", 2: "f", 4: "bfloat16", 5: "c", 6: "b", 7: "float8_e3m4", 8: "float8_e4m3",
-    9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz", 12: "float8_e5m2",
-    13: "float8_e5m2fnuz", 14: "float8_e8m0fnu",
-}  # fmt: skip
-_DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cpu"}
-_READ_ONLY = 1  # of the flags of a DLPack tensor
+from gpubuild.engine.host.library_arrays import (
+    DLPACK_DEVICES,
+    ELEMENTS,
+    SCALARS,
+    View,
+    describe,
+    from_storage,
+    memref_struct,
+    scalar,
+)
+
 _STATIC_DATA = 0xDEADBEEF  # what MLIR stores as the allocation of a memref.global
-
-
-class LibraryError(RuntimeError):
-    """The library reported a failure, such as a launch that its device refuses."""
-
-
-class _Dtype(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("rank", ctypes.c_int32),
-        ("dtype", _Dtype),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class _Versioned(ctypes.Structure):
-    _fields_ = [
-        ("version", ctypes.c_uint32 * 2),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    ]
-
-
-_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-_capsule_name = ctypes.pythonapi.PyCapsule_GetName
-_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, (ctypes.py_object,)
 _free = ctypes.CDLL(None).free  # of the C library, as MLIR's allocations
 _free.restype, _free.argtypes = None, (ctypes.c_void_p,)
 
 
-class View:
-    """Memory of an array: where it is, and what is in it. ``strides`` are in bytes."""
-
-    __slots__ = ("device", "item", "kind", "owner", "pointer", "shape", "strides", "text", "writable")
-
-    pointer: int
-    kind: str
-    item: int  # bytes of an element
-    text: str  # the dtype for messages
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    writable: bool
-    device: str  # such as "cuda:0"
-    owner: object
-
-    @classmethod
-    def of(cls, value: Any, stream: int | None = None) -> View | None:
-        """Return the memory of an array, ``None`` for values that are no arrays. Copies nothing."""
-        if isinstance(value, np.ndarray) or hasattr(value, "__array_interface__"):
-            return cls._of_numpy(np.asarray(value))
-        if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-            return cls._of_dlpack(value, stream)
-        try:
-            return cls._of_numpy(np.asarray(memoryview(value)))
-        except TypeError:
-            return None
-
-    @classmethod
-    def _of_numpy(cls, array: np.ndarray[Any, Any]) -> View:
-        view = cls()
-        dtype = array.dtype
-        view.pointer = array.__array_interface__["data"][0]
-        view.kind = (dtype.name if dtype.kind == "V" else dtype.kind) if dtype.isnative else "swapped"
-        view.item, view.text = dtype.itemsize, str(dtype)
-        view.shape, view.strides = array.shape, array.strides
-        view.writable, view.device, view.owner = array.flags.writeable, "cpu", array
-        return view
-
-    @classmethod
-    def _of_dlpack(cls, value: Any, stream: int | None) -> View:
-        kind, number = (int(part) for part in value.__dlpack_device__())
-        device = _DLPACK_DEVICES.get(kind, f"DLPack device {kind}")
-        given = {"stream": stream} if device in ("cuda", "hip") else {}
-        try:
-            capsule = value.__dlpack__(max_version=(1, 0), **given)
-        except TypeError:  # producers of DLPack 0.x do not have the argument
-            capsule = value.__dlpack__(**given)
-        name = _capsule_name(capsule)
-        address = _capsule_pointer(capsule, name)
-        writable = True
-        if name == b"dltensor_versioned":
-            versioned = _Versioned.from_address(address)
-            tensor, writable = versioned.tensor, not versioned.flags & _READ_ONLY
-        else:
-            tensor = _Tensor.from_address(address)
-        view = cls()
-        rank, dtype = tensor.rank, tensor.dtype
-        view.pointer = (tensor.data or 0) + tensor.byte_offset
-        view.item = dtype.bits * dtype.lanes // 8
-        view.kind = _DLPACK_KINDS.get(dtype.code, f"code {dtype.code}") if dtype.lanes == 1 else "lanes"
-        view.text = f"{view.kind}{dtype.bits}"
-        view.shape = tuple(tensor.shape[:rank])
-        steps = tensor.strides[:rank] if tensor.strides else _contiguous(view.shape)
-        view.strides = tuple(step * view.item for step in steps)
-        view.writable, view.owner = writable, capsule
-        view.device = device if device == "cpu" else f"{device}:{number}"
-        return view
-
-
-def _contiguous(shape: Sequence[int]) -> list[int]:
-    """Return the strides, in elements, of an array in row-major order."""
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
-    return strides
-
-
-def _memref(rank: int, known: dict[int, Any] = {}) -> Any:  # noqa: B006 - a cache
-    if rank not in known:
-        fields: list[tuple[str, Any]] = [
-            ("allocated", ctypes.c_void_p),
-            ("aligned", ctypes.c_void_p),
-            ("offset", ctypes.c_int64),
-        ]
-        if rank:
-            fields += [("sizes", ctypes.c_int64 * rank), ("strides", ctypes.c_int64 * rank)]
-        known[rank] = type(f"Memref{rank}", (ctypes.Structure,), {"_fields_": fields})
-    return known[rank]
+class LibraryError(RuntimeError):
+    """The library reported a failure, such as a launch that its device refuses."""
 
 
 class _Memory:
@@ -198,53 +43,6 @@ class _Memory:
     def __del__(self) -> None:
         if self._allocated:
             _free(self._allocated)
-
-
-def _float_bits(element: str, value: float) -> int:
-    if element == "f16":
-        return int(np.float16(value).view(np.uint16))
-    bits = int(np.float32(value).view(np.uint32))
-    if value != value:  # noqa: PLR0124 - NaN, which rounding could make infinite
-        return bits >> 16 | 0x40
-    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-
-
-def _float_of(element: str, bits: int) -> float:
-    if element == "f16":
-        return float(np.uint16(bits).view(np.float16))
-    return float(np.uint32(bits << 16).view(np.float32))
-
-
-def _scalar(element: str, value: Any, where: str) -> Any:
-    """Return ``value`` as a function takes it. Raises ``TypeError`` and ``OverflowError``."""
-    kind = _SCALARS[element]
-    if isinstance(value, str | bytes):
-        raise TypeError(f"{where}: expected {element}, got {type(value).__name__}")
-    try:
-        if element.startswith("complex"):
-            number = complex(value)
-            return kind(number.real, number.imag)
-        if element in ("f16", "bf16"):
-            return kind(_float_bits(element, float(value)))
-        if element.startswith("f"):
-            return kind(float(value))
-        if element == "i1" and isinstance(value, bool | np.bool_):
-            return kind(bool(value))
-        integer = operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{where}: expected {element}, got {type(value).__name__}") from error
-    bits = 1 if element == "i1" else 8 * ctypes.sizeof(kind)
-    if not -(1 << bits - 1) <= integer < 1 << bits:
-        raise OverflowError(f"{where}: {integer} does not fit into {element}")
-    return kind(integer & 1 if element == "i1" else integer)
-
-
-def _returned(element: str, stored: Any) -> Any:
-    if element.startswith("complex"):
-        return complex(*stored)
-    if element in ("f16", "bf16"):
-        return _float_of(element, stored)
-    return bool(stored) if element == "i1" else stored
 
 
 class Function:
@@ -275,7 +73,7 @@ class Function:
 
     @staticmethod
     def _storage(kind: dict[str, Any]) -> Any:
-        return _SCALARS[kind["element"]] if kind["sizes"] is None else _memref(len(kind["sizes"]))
+        return SCALARS[kind["element"]] if kind["sizes"] is None else memref_struct(len(kind["sizes"]))
 
     def __repr__(self) -> str:
         return f"<{self.__doc__.splitlines()[0] if self.__doc__ else self.__name__}>"
@@ -296,7 +94,7 @@ class Function:
             where = f"{self.__name__}(): argument {item['name']}"
             kind = item["type"]
             if kind["sizes"] is None:
-                passed.append(_scalar(kind["element"], value, where))
+                passed.append(scalar(kind["element"], value, where))
                 continue
             view = (
                 value
@@ -326,9 +124,9 @@ class Function:
     def _result_of(self, item: dict[str, Any], stored: Any, memory: dict[int, Any]) -> Any:
         kind = item["type"]
         if kind["sizes"] is None:
-            return _returned(kind["element"], stored)
+            return from_storage(kind["element"], stored)
         allocated = stored.allocated or 0
-        letter, size = _ELEMENTS[kind["element"]][0]
+        letter, size = ELEMENTS[kind["element"]][0]
         rank = len(kind["sizes"])
         shape = tuple(stored.sizes[:]) if rank else ()
         interface = {
@@ -346,61 +144,210 @@ class Function:
         return np.asarray(holder)
 
 
-def describe(view: View, kind: dict[str, Any], written: bool, where: str) -> Any:
-    """Return the memref descriptor of an array. Raises ``TypeError`` and ``ValueError``."""
-    allowed, sizes = _ELEMENTS[kind["element"]], kind["sizes"]
-    if (view.kind, view.item) not in allowed:
-        names = " or ".join(
-            f"{np.dtype(f'{k}{n}').name}" if len(k) == 1 and k != "b" else "bool" if k == "b" else k
-            for k, n in allowed
-        )
-        raise TypeError(f"{where}: expected an array of {names} for {kind['text']}, got {view.text}")
-    shape, item = view.shape, view.item
-    if len(shape) != len(sizes):
-        raise ValueError(f"{where}: expected {len(sizes)} dimensions for {kind['text']}, got {len(shape)}")
-    for axis, size in enumerate(sizes):
-        if size is not None and shape[axis] != size:
-            raise ValueError(
-                f"{where}: expected size {size} in dimension {axis} for {kind['text']}, got {shape[axis]}"
-            )
-    if written and not view.writable:
-        raise ValueError(f"{where}: the array is read-only, and {where.partition('(')[0]} writes to it")
-    alignment = item // 2 if kind["element"].startswith("complex") else item
-    if view.pointer % alignment:
-        raise ValueError(f"{where}: the array is not aligned to {alignment} bytes")
-    wanted = _contiguous(shape) if kind["contiguous"] else kind["strides"]
-    steps = []
-    matters = 0 not in shape
-    for axis, (step, need) in enumerate(zip(view.strides, wanted, strict=True)):
-        if not (matters and shape[axis] > 1):  # then no element is reached by it
-            steps.append(1 if need is None else need)
-            continue
-        if need is not None and step != need * item:
-            if kind["contiguous"]:
-                raise ValueError(
-                    f"{where}: expected a contiguous array for {kind['text']}; "
-                    "numpy.ascontiguousarray makes a copy that is"
-                )
-            raise ValueError(
-                f"{where}: expected stride {need} in dimension {axis} for {kind['text']}, got {step / item:g}"
-            )
-        if step % item:
-            raise ValueError(f"{where}: a stride of {step} bytes is not a multiple of {item}")
-        steps.append(step // item)
-    made = _memref(len(sizes))()
-    start = kind["offset"] or 0
-    made.allocated = made.aligned = view.pointer - start * item
-    made.offset = start
-    if sizes:
-        made.sizes[:] = shape
-        made.strides[:] = steps
+class Stream:
+    """A queue of launches; its work is done in order, and the host goes on meanwhile.
+
+    It keeps the arrays of its launches alive, and copies results back on GPUs, until ``synchronize``.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self.handle = library.create_stream()
+        self.pending: list[Any] = []
+
+    def synchronize(self) -> None:
+        """Wait until all work is done and results are in the arrays."""
+        self._library.synchronize(self.handle)
+        staged, self.pending = self.pending, []
+        for item in staged:
+            if isinstance(item, _Staged):
+                item.release()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.synchronize()
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", 0):
+            self.synchronize()
+            self._library.destroy_stream(self.handle)
+
+
+class _Staged:
+    """A copy of host memory on the device."""
+
+    def __init__(self, library: Library, low: int, size: int, stream: int | None) -> None:
+        self._library, self.low, self.size, self.written = library, low, size, False
+        self.address = library.allocate(size, stream)
+        library.copy(self.address, low, size, stream)
+
+    def copy_back(self, stream: int | None) -> None:
+        """Start to copy the memory back if a kernel writes it."""
+        if self.written:
+            self._library.copy(self.low, self.address, self.size, stream)
+
+    def release(self) -> None:
+        """Free the memory."""
+        self._library.release(self.address)
+
+
+class Kernel:
+    """A kernel: ``kernel[grid, block](arguments, shared=0, stream=None)`` launches it.
+
+    ``grid`` and ``block`` are numbers or tuples of up to three. Arrays of the host are copied to a GPU and
+    back; the CPU uses them directly. Without ``stream`` the call returns when the kernel has ended.
+    """
+
+    def __init__(self, module: Module, record: dict[str, Any]) -> None:
+        self.module, self.name = module, record["name"]
+        self.arguments: list[dict[str, Any]] = record["arguments"]
+        self.__doc__ = f"{record['module']}::{record['name']}: {record['text']}\n{type(self).__doc__}"
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__doc__.splitlines()[0]}>" if self.__doc__ else self.name
+
+    def __getitem__(self, sizes: Any) -> Any:
+        """Return what launches the kernel with this grid and this workgroup."""
+        if not isinstance(sizes, tuple) or len(sizes) != 2:
+            raise TypeError(f"{self.name}: write {self.name}[grid, block](...)")
+        dimensions = [*_extents(sizes[0], self.name, "grid"), *_extents(sizes[1], self.name, "block")]
+
+        def launch(*values: Any, shared: int = 0, stream: Any = None) -> None:
+            self._launch(dimensions, values, shared, stream)
+
+        return launch
+
+    def _launch(self, sizes: list[int], values: Sequence[Any], shared: int, stream: Any) -> None:
+        if len(values) != len(self.arguments):
+            raise TypeError(f"{self.name}[...]() takes {len(self.arguments)} arguments, got {len(values)}")
+        library, arguments = self.module.library, _Arguments(self.module.library, stream)
+        try:
+            for item, value in zip(self.arguments, values, strict=True):
+                arguments.add(item, value, f"{self.name}[...](): argument {item['name']}")
+            handle = arguments.stream
+            library.launch(self.module.handle(), self.name, sizes, shared, handle, arguments.parameters)
+            for copy in arguments.staged.values():
+                copy.copy_back(handle)
+            if isinstance(stream, Stream):
+                stream.pending += [*arguments.kept, *arguments.staged.values()]
+                arguments.staged = {}
+            elif handle is None:
+                library.synchronize(None)
+        finally:
+            for copy in arguments.staged.values():
+                copy.release()
+
+
+class _Arguments:
+    """The parameters of a launch, and what must live until it is done."""
+
+    def __init__(self, library: Library, stream: Any) -> None:
+        self._library = library
+        self.stream = _stream_handle(stream)
+        self._keeps = isinstance(stream, Stream) or stream is None
+        self.parameters: list[Any] = []
+        self.kept: list[Any] = []
+        self.staged: dict[tuple[int, int], _Staged] = {}
+
+    def add(self, item: dict[str, Any], value: Any, where: str) -> None:
+        """Add an argument. Raises ``TypeError`` and ``ValueError``."""
+        kind = item["type"]
+        if kind["sizes"] is None:
+            self.parameters.append(_padded(scalar(kind["element"], value, where)))
+            return
+        view = View.of(value, self._library.producer_stream(self.stream, value))
+        if view is None:
+            raise TypeError(f"{where}: expected an array for {kind['text']}, got {type(value).__name__}")
+        if view.device == "cpu" and not self._keeps:
+            raise TypeError(f"{where}: an array of the host needs a stream of `library.stream()`")
+        made = describe(view, kind, item["written"], where)
+        if view.device != "cpu":
+            self._library.check_device(view, kind, where)
+        elif self._library.device != "cpu" and 0 not in view.shape:
+            copy = self._stage(view, item["written"], where)
+            made.allocated = made.aligned = made.aligned + copy.address - copy.low
+        self.kept.append(view.owner)
+        fields = [made.allocated, made.aligned, made.offset]
+        fields += [*made.sizes, *made.strides] if kind["sizes"] else []
+        self.parameters += [ctypes.c_int64(field or 0) for field in fields]
+
+    def _stage(self, view: View, written: bool, where: str) -> _Staged:
+        """Copy the memory of an array to the device."""
+        reach = [(size - 1) * step for size, step in zip(view.shape, view.strides, strict=True)]
+        low = view.pointer + sum(min(step, 0) for step in reach)
+        size = sum(map(abs, reach)) + view.item
+        copy = self.staged.get((low, size))
+        for other in self.staged.values():
+            overlaps = other is not copy and low < other.low + other.size and other.low < low + size
+            if overlaps and (written or other.written):
+                raise ValueError(f"{where}: the array overlaps another one; pass one of the two as a copy")
+        if copy is None:
+            copy = self.staged[low, size] = _Staged(self._library, low, size, self.stream)
+        copy.written |= written
+        return copy
+
+
+def _extents(value: Any, name: str, what: str) -> list[int]:
+    numbers = [operator.index(n) for n in (value if isinstance(value, tuple | list) else (value,))]
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 0:
+        raise ValueError(f"{name}: {what} must be one to three numbers, got {value!r}")
+    return [*numbers, *[1] * (3 - len(numbers))]
+
+
+def _stream_handle(stream: Any) -> int | None:
+    """Return the driver's stream of a ``Stream``, a number, or a stream of CuPy or PyTorch."""
+    for name in ("handle", "ptr", "cuda_stream"):
+        if hasattr(stream, name):
+            return int(getattr(stream, name))
+    return None if stream is None else operator.index(stream)
+
+
+def _padded(value: Any) -> Any:
+    """Return a copy of a scalar in at least 8 bytes."""
+    made = (ctypes.c_uint8 * max(8, ctypes.sizeof(value)))()
+    ctypes.memmove(made, ctypes.addressof(value), ctypes.sizeof(value))
     return made
+
+
+class Module:
+    """The kernels of a gpu.module, as attributes."""
+
+    def __init__(
+        self, library: Library, name: str, images: int, size: int, kernels: Sequence[dict[str, Any]]
+    ) -> None:
+        self.library, self.name = library, name
+        self._images, self._size, self._handle = images, size, 0
+        self.kernels = {record["name"]: Kernel(self, record) for record in kernels}
+
+    def __getattr__(self, name: str) -> Kernel:
+        kernels = self.__dict__.get("kernels", {})
+        if name in kernels:
+            return kernels[name]  # type: ignore[no-any-return]
+        raise AttributeError(f"gpu.module {self.__dict__.get('name')} has no kernel {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.kernels]
+
+    def handle(self) -> int:
+        """Return the module as loaded, at the first launch."""
+        if not self._handle:
+            self._handle = self.library.load_images(self._images, self._size)
+        return self._handle
 
 
 class Library:
     """The shared library beside a module, and its functions. Raises ``ImportError`` if it is another."""
 
-    def __init__(self, module: str, program: str, table: str, records: Sequence[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        module: str,
+        program: str,
+        table: str,
+        records: Sequence[dict[str, Any]],
+        kernels: Sequence[dict[str, Any]],
+    ) -> None:
         path = Path(module).resolve().with_name(f"lib{Path(module).stem}.so")
         self.path = path
         try:
@@ -408,18 +355,26 @@ class Library:
         except OSError as error:
             raise ImportError(f"cannot load the library of {program}: {error}", path=str(path)) from error
         try:
-            pointers = (ctypes.c_void_p * (1 + len(records))).in_dll(self._handle, table)
+            names = list(dict.fromkeys(kernel["module"] for kernel in kernels))
+            pointers = (ctypes.c_void_p * (1 + len(records) + 2 * len(names))).in_dll(self._handle, table)
         except ValueError as error:
             raise ImportError(
                 f"{path.name} has other functions than {Path(module).name} describes: "
                 "they are of different builds, or this process has loaded an earlier build of the library",
                 path=str(path),
             ) from error
-        calls = (ctypes.c_void_p * 8).from_address(pointers[0] or 0)
+        calls = (ctypes.c_void_p * 10).from_address(pointers[0] or 0)
         self._try = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)(calls[0] or 0)
         self._calls = calls
         self.functions = {
             record["name"]: Function(self, record, pointers[1 + n] or 0) for n, record in enumerate(records)
+        }
+        images = iter(pointers[1 + len(records) :])
+        self.modules = {
+            name: Module(
+                self, name, next(images) or 0, next(images) or 0, [k for k in kernels if k["module"] == name]
+            )
+            for name in names
         }
 
     @property
@@ -448,6 +403,10 @@ class Library:
         pointers = ctypes.c_void_p(to), ctypes.c_void_p(source)
         self._runtime(4, None, *pointers, ctypes.c_size_t(size), ctypes.c_void_p(stream))
 
+    def stream(self) -> Stream:
+        """Return a new stream for launches."""
+        return Stream(self)
+
     def create_stream(self) -> int:
         """Return the handle of a new stream."""
         handle = ctypes.c_void_p()
@@ -461,6 +420,26 @@ class Library:
     def synchronize(self, handle: int | None = None) -> None:
         """Wait for a stream, by default the device's default stream."""
         self._runtime(7, None, ctypes.c_void_p(handle))
+
+    def load_images(self, images: int, size: int) -> int:
+        """Return a handle of the images of a gpu.module."""
+        handle = ctypes.c_void_p()
+        slots = (ctypes.c_void_p * 3)(ctypes.addressof(handle), images, size)
+        self.run(self._calls[8] or 0, slots)
+        return handle.value or 0
+
+    def launch(
+        self, module: int, kernel: str, sizes: Any, shared: int, stream: int | None, values: Sequence[Any]
+    ) -> None:
+        """Start a kernel. ``values`` are its parameters, of 8 bytes or more each."""
+        pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
+        name = ctypes.c_char_p(kernel.encode())
+        numbers = (ctypes.c_int64 * 6)(*sizes)
+        given = (
+            ctypes.c_void_p(module), name, numbers, ctypes.c_int32(shared), ctypes.c_void_p(stream), pointers,
+            ctypes.c_size_t(len(values)),
+        )  # fmt: skip
+        self._runtime(9, None, *given)
 
     def _runtime(self, number: int, result: Any, *values: Any) -> None:
         pointers = (ctypes.addressof(item) if item is not None else None for item in (result, *values))
@@ -476,7 +455,7 @@ class Library:
         """Return the stream whose work must see what the producer of an array has done."""
         if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
             return None
-        kind = _DLPACK_DEVICES.get(int(value.__dlpack_device__()[0]), "")
+        kind = DLPACK_DEVICES.get(int(value.__dlpack_device__()[0]), "")
         # DLPack's number of the default stream is 1 for CUDA and 0 for ROCm.
         return stream or {"cuda": 1, "hip": 0}.get(kind)
 

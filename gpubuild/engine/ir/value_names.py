@@ -75,14 +75,22 @@ def name_values(module: ir.Module, text: str) -> None:
 
 
 def argument_names(module: ir.Module, text: str) -> dict[str, list[str]]:
-    """Return the names of the arguments of functions in ``module``, parsed from ``text``, by function."""
+    """Return the names of the arguments of functions in ``module``, parsed from ``text``.
+
+    By function, or MODULE::FUNCTION for those of a gpu.module.
+    """
     lines = [line.encode() for line in text.split("\n")]
-    functions = [op.operation for op in module.body if op.operation.name == "func.func"]
+    top = [op.operation for op in module.body]
+    functions = {symbol_name(op): op for op in top if op.name == "func.func"}
+    for inner in top:
+        if inner.name == "gpu.module":
+            kernels = (op.operation for op in inner.regions[0].blocks[0])
+            functions |= {
+                f"{symbol_name(inner)}::{symbol_name(op)}": op for op in kernels if op.name == "gpu.func"
+            }
     return {
-        symbol_name(op): [
-            _argument_name(argument.location, lines) for argument in op.regions[0].blocks[0].arguments
-        ]
-        for op in functions
+        name: [_argument_name(argument.location, lines) for argument in op.regions[0].blocks[0].arguments]
+        for name, op in functions.items()
         if op.regions[0].blocks
     }
 

@@ -1,11 +1,13 @@
-"""Find the functions of a host part that C and Python can call: those with ``llvm.emit_c_interface``."""
+"""Find what C and Python can call: functions with ``llvm.emit_c_interface``, and kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 
-from gpubuild.engine.host.interface import Argument, Function, Kind, Result
-from gpubuild.engine.ir.query import VIEWS, callee, defining_op, symbol_name
+from gpubuild.engine.host.interface import Argument, Function, Interface, Kernel, Kind, Result
+from gpubuild.engine.ir.query import VIEWS, callee, defining_op, kernel_functions, symbol_name
 
 ATTRIBUTE = "llvm.emit_c_interface"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -28,17 +30,58 @@ _READS = {
 }  # fmt: skip
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
 _KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
+_GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
 _TAKES = "takes"
 _RETURNS = "returns"
 
 
-def describe(module: ir.Module, names: dict[str, list[str]]) -> list[Function]:
-    """Return the records of the exported functions; ``names`` are those of arguments in the source."""
-    functions = [op.operation for op in module.body if op.operation.name == "func.func"]
-    return [
+def describe(module: ir.Module, names: dict[str, list[str]]) -> Interface | None:
+    """Return the records of exported functions and of kernels, if there are any.
+
+    ``names`` are those of arguments in the source, by function or MODULE::KERNEL.
+    """
+    top = [op.operation for op in module.body]
+    functions = [
         _describe(op, names.get(symbol_name(op), []))
-        for op in functions
-        if ATTRIBUTE in op.attributes and op.regions[0].blocks
+        for op in top
+        if op.name == "func.func" and ATTRIBUTE in op.attributes and op.regions[0].blocks
+    ]
+    kernels = [
+        _describe_kernel(symbol_name(inner), op, names)
+        for inner in top
+        if inner.name == "gpu.module"
+        for op in kernel_functions(inner)
+        if op.name == "gpu.func"
+    ]
+    return Interface(functions=functions, kernels=kernels) if functions or kernels else None
+
+
+def _describe_kernel(module: str, op: ir.Operation, names: dict[str, list[str]]) -> Kernel:
+    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    reasons: list[str] = []
+    known = names.get(f"{module}::{symbol_name(op)}", [])
+    values = list(op.regions[0].blocks[0].arguments)[: len(kind.inputs)]
+    arguments = _arguments(values, known, reasons)
+    for argument in arguments:
+        if argument["type"]["space"] not in _GLOBAL_SPACES:
+            reasons.append(f"{_TAKES} {argument['type']['text']}")
+    return Kernel(
+        module=module,
+        name=symbol_name(op),
+        text=str(kind),
+        reason=reasons[0] if reasons else "",
+        arguments=arguments,
+    )
+
+
+def _arguments(values: Sequence[ir.BlockArgument], names: list[str], reasons: list[str]) -> list[Argument]:
+    return [
+        Argument(
+            name=(names[number] if number < len(names) else "") or f"argument{number}",
+            type=_kind(value.type, _TAKES, reasons),
+            written=isinstance(value.type, ir.MemRefType) and _written(value, set()),
+        )
+        for number, value in enumerate(values)
     ]
 
 
@@ -46,18 +89,7 @@ def _describe(op: ir.Operation, names: list[str]) -> Function:
     block = op.regions[0].blocks[0]
     kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
     reasons: list[str] = []
-    arguments = []
-    for number, value in enumerate(block.arguments):
-        name = names[number] if number < len(names) else ""
-        described = _kind(value.type, _TAKES, reasons)
-        memory = isinstance(value.type, ir.MemRefType)
-        arguments.append(
-            Argument(
-                name=name or f"argument{number}",
-                type=described,
-                written=memory and _written(value, set()),
-            )
-        )
+    arguments = _arguments(list(block.arguments), names, reasons)
     returned = [list(end.operands) for end in _returns(op)]
     results = [
         Result(type=_kind(type_, _RETURNS, reasons), owner=_owner([values[number] for values in returned]))

@@ -66,7 +66,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
 
         def settle(module: ir.Module) -> None:
             resources.settle(module, lines)
-            if exports.ATTRIBUTE in text:
+            if exports.ATTRIBUTE in text or " kernel" in text:
                 names.update(value_names.argument_names(module, text))
             if params.names:
                 value_names.name_values(module, text)
@@ -107,10 +107,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
             for warning in warnings:
                 io.warn(warning.render())
         with io.stage("split"):
-            functions = exports.describe(source.module, names)
-            if functions:
-                io.write(interface.FILE, json.dumps(functions, indent=1, sort_keys=True) + "\n")
-            _split(source, io, named=params.names, has_interface=bool(functions))
+            found = exports.describe(source.module, names)
+            if found is not None:
+                io.write(interface.FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
+            _split(source, io, named=params.names, has_interface=found is not None)
 
 
 def _serializes(module: ir.Module, by_mlir: bool) -> bool:

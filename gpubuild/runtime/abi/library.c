@@ -6,6 +6,11 @@
 void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared);
 void mgpuMemFree(void *address, void *stream);
 void mgpuMemcpy(void *to, void *from, size_t bytes, void *stream);
+void *mgpuModuleLoad(const void *data, size_t size);
+void *mgpuModuleGetFunction(void *module, const char *name);
+void mgpuLaunchKernel(void *kernel, intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x,
+                      intptr_t block_y, intptr_t block_z, int32_t shared_bytes, void *stream, void **params,
+                      void **extra, size_t param_count);
 void *mgpuStreamCreate(void);
 void mgpuStreamDestroy(void *stream);
 void mgpuStreamSynchronize(void *stream);
@@ -39,11 +44,24 @@ static void stream_synchronize(void **slots) {
     mgpuStreamSynchronize(*(void **)slots[1]);
 }
 
+/* The images stay registered until the process ends. */
+static void module_load(void **slots) {
+    *(void **)slots[0] = mgpuModuleLoad(slots[1], *(size_t *)slots[2]);
+}
+
+static void launch(void **slots) {
+    const int64_t *sizes = slots[3]; /* of grid and workgroup */
+    void *kernel = mgpuModuleGetFunction(*(void **)slots[1], *(const char **)slots[2]);
+    mgpuLaunchKernel(kernel, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], *(int32_t *)slots[4],
+                     *(void **)slots[5], slots[6], NULL, *(size_t *)slots[7]);
+}
+
 typedef void function(void **);
 
 const struct {
     const char *(*call)(function *, void **);
     function *device_name, *memory_allocate, *memory_free, *memory_copy;
     function *stream_create, *stream_destroy, *stream_synchronize;
-} gpubuildCalls = {gb_try,        device_name,   memory_allocate, memory_free,
-                   memory_copy,   stream_create, stream_destroy,  stream_synchronize};
+    function *module_load, *launch;
+} gpubuildCalls = {gb_try,        device_name,   memory_allocate, memory_free,        memory_copy,
+                   stream_create, stream_destroy, stream_synchronize, module_load, launch};
