@@ -355,6 +355,74 @@ module attributes {gpu.container_module} {
 """
 
 
+KERNELS = """\
+module attributes {gpu.container_module} {
+  gpu.module @m {
+    gpu.func @add(%x: memref<?xf32, strided<[?], offset: ?>>, %a: f16, %flag: i1, %c: complex<f32>, %d: i8,
+                  %y: memref<?xf32, #gpu.address_space<global>>, %z: memref<4xf32, 1>) kernel {
+      %i = gpu.global_id x
+      %v = memref.load %x[%i] : memref<?xf32, strided<[?], offset: ?>>
+      %b = arith.extf %a : f16 to f32
+      %im = complex.im %c : complex<f32>
+      %e = arith.sitofp %d : i8 to f32
+      %s = arith.addf %v, %b : f32
+      %t = arith.addf %s, %im : f32
+      %w = arith.addf %t, %e : f32
+      memref.store %w, %y[%i] : memref<?xf32, #gpu.address_space<global>>
+      scf.if %flag { memref.store %w, %z[%i] : memref<4xf32, 1> }
+      gpu.return
+    }
+    gpu.func @lambda(%x: memref<?xi32>) kernel {
+      %i = gpu.global_id x
+      %v = memref.load %x[%i] : memref<?xi32>
+      %w = arith.addi %v, %v : i32
+      memref.store %w, %x[%i] : memref<?xi32>
+      gpu.return
+    }
+    gpu.func @odd(%v: vector<2xf32>) kernel { gpu.return }
+  }
+}
+"""
+
+
+def test_launches_of_kernels(tmp_path: Path) -> None:
+    lib: Any = imported(build_library(tmp_path, "lib", KERNELS) / "lib.py")
+    assert lib.add is lib.m.add
+    assert "m::lambda" in repr(lib.lambda_)
+    x = np.arange(8, dtype=np.float32)[::-2]
+    y, z = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    lib.add[1, 4](x, 0.5, True, 3 + 0.25j, -1, y, z)
+    np.testing.assert_array_equal(y, x + 0.5 + 0.25 - 1)
+    np.testing.assert_array_equal(y, z)
+    x.flags.writeable = False
+    lib.add[(2, 1, 1), [2]](x, 0, False, 0, 0, y, z)
+    np.testing.assert_array_equal(y, x)
+    numbers = np.arange(64, dtype=np.int32)
+    with lib.library.stream() as stream:
+        for _ in range(5):
+            lib.m.kernels["lambda"][4, 16](numbers, stream=stream, shared=64)
+    np.testing.assert_array_equal(numbers, np.arange(64) * 32)
+    wrong = {
+        "takes 7 arguments, got 1": lambda: lib.add[1, 4](x),
+        "write add[grid, block](...)": lambda: lib.add[1](x),
+        "grid must be one to three numbers": lambda: lib.add[-1, 4](x),
+        "block must be one to three numbers": lambda: lib.add[1, (1, 1, 1, 1)](x),
+        "argument y: the array is read-only": lambda: lib.add[1, 4](x, 0, True, 0, 0, x.view(), z),
+        "argument z: expected size 4": lambda: lib.add[1, 4](x, 0, True, 0, 0, y, y[:3]),
+        "an array of the host needs a stream": lambda: lib.lambda_[1, 1](numbers, stream=1234),
+        "a workgroup of 2000 x 1 x 1 has more": lambda: lib.lambda_[1, 2000](numbers),
+        "it takes vector<2xf32>": lambda: lib.odd,
+        "has no kernel 'none'": lambda: lib.m.none,
+    }
+    for message, call in wrong.items():
+        with pytest.raises(
+            (TypeError, ValueError, lib.LibraryError, AttributeError), match=re.escape(message)
+        ):
+            call()
+    lib.lambda_[1, 64](numbers)
+    np.testing.assert_array_equal(numbers, np.arange(64) * 64)
+
+
 def test_failures_are_exceptions(tmp_path: Path) -> None:
     library = build_library(tmp_path, "lib", SCALE)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}

@@ -182,14 +182,13 @@ def _parameter(op: ir.Operation, number: int) -> ir.BlockArgument | None:
         segments = list(op.attributes["operandSegmentSizes"])
         number -= sum(segments[:_KERNEL_OPERANDS])
         path = [part.strip('@"') for part in str(op.attributes["kernel"]).split("::")]
-    found: ir.Operation | None = top
     for name in path:
-        found = next(
-            (o.operation for o in found.regions[0].blocks[0] if symbol_name(o.operation) == name), None
-        )
-        if found is None or not found.regions or not found.regions[0].blocks:
+        inner = [op.operation for op in top.regions[0].blocks[0]]
+        found = [op for op in inner if symbol_name(op) == name and op.regions and op.regions[0].blocks]
+        if not found:
             return None
-    arguments = found.regions[0].blocks[0].arguments if found is not None else ()
+        top = found[0]
+    arguments = top.regions[0].blocks[0].arguments
     return arguments[number] if 0 <= number < len(arguments) else None
 
 
