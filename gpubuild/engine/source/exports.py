@@ -174,9 +174,10 @@ def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
 def _parameter(op: ir.Operation, number: int) -> ir.BlockArgument | None:
     """Return the parameter of the kernel or function that operand ``number`` of a call is passed to."""
     top = op
-    while top.parent is not None:
+    called = op.name == "func.call"
+    while top.parent is not None and not (called and top.name == "gpu.module"):
         top = top.parent
-    if op.name == "func.call":
+    if called:
         path = [callee(op)]
     else:
         segments = list(op.attributes["operandSegmentSizes"])
