@@ -168,11 +168,12 @@ class LinkParams:
 class InterfaceParams:
     """Write what callers of a library use, from inputs ``interface.N``, the records of its functions.
 
-    Outputs ``header`` (C and C++), ``module`` (Python) and ``object`` (ELF): the entry points of both.
+    Outputs ``header`` (C and C++), ``object`` (ELF), the entry points, and ``module`` with ``python``.
     """
 
     program: str
     triple: str
+    python: bool  # whether a Python module can load the product
     kernels: bool  # whether callers can launch them: their images are in the program's container
 
 

@@ -183,20 +183,24 @@ class Planner:
         return steps
 
     def _interface(self, program: Program, outlines: list[Step]) -> Step:
+        files = self.layout.interface_files(program.name)
+        python = program.product is Product.SHARED
+        if not python:
+            del files["module"]
         return Step(
             id=f"{program.name}/interface",
             kind=StepKind.INTERFACE,
             params=InterfaceParams(
-                program=program.name, triple=self.triple, kernels=program.offload is Offload.DISPATCH
+                program=program.name,
+                triple=self.triple,
+                python=python,
+                kernels=program.offload is Offload.DISPATCH,
             ),
             inputs=tuple(
                 Input(name=f"interface.{n}", path=outline.output_path("interface.json"), producer=outline.id)
                 for n, outline in enumerate(outlines)
             ),
-            outputs=tuple(
-                Output(name=role, path=path)
-                for role, path in self.layout.interface_files(program.name).items()
-            ),
+            outputs=tuple(Output(name=role, path=path) for role, path in files.items()),
             tools=(OURS, "llvmlite"),
             program=program.name,
         )

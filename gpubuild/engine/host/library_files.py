@@ -9,7 +9,7 @@ from gpubuild.model.step import InterfaceParams
 
 
 def run(params: InterfaceParams, io: StepIO) -> None:
-    """Write ``header``, ``module`` and ``object``."""
+    """Write ``header``, ``object`` and, with ``python``, ``module``."""
     found = interface.Interface(functions=[], kernels=[])
     with io.stage("write interface"):
         for role in io.input_names:
@@ -20,7 +20,8 @@ def run(params: InterfaceParams, io: StepIO) -> None:
             ]
             found["kernels"] += read["kernels"] if params.kernels else []
         io.write("header", c_header.write(params.program, found["functions"]))
-        io.write("module", python_module.write(params.program, found))
+        if params.python:
+            io.write("module", python_module.write(params.program, found))
     with io.stage("emit object"):
         machine = llvm.target_machine(params.triple, "generic", "", 2)
         made = llvm.parse_assembly(
