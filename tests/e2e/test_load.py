@@ -107,7 +107,7 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(StepError, match="cannot parse") as caught:
         gpubuild.load(text="func.func @f( {\n")
     assert "module.mlir:1:" in caught.value.render()
-    with pytest.raises(GpubuildError, match="nothing to call"):
+    with pytest.raises(GpubuildError, match="nothing to call|would export no function"):
         gpubuild.load(text="func.func @f() { return }")
 
 

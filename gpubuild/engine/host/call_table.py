@@ -24,22 +24,26 @@ _BITS = {"f16": "i16", "bf16": "i16", "i1": "i8"}
 RUNTIME = "gpubuildCalls"  # functions of the runtime for Python modules: runtime/abi/library.c
 
 
-def write(program: str, interface: Interface) -> str:
-    """Return LLVM IR that defines the entry points and the call table."""
+def write(program: str, interface: Interface, *, table: bool) -> str:
+    """Return LLVM IR that defines the entry points and, for Python, the call table."""
     usable = [function for function in interface["functions"] if not function["reason"]]
+    parts = [_entry_point(function) for function in usable]
+    if table:
+        parts += [_packed(function, number) for number, function in enumerate(usable)]
+        parts += _table(program, interface, len(usable))
+    return "\n".join(parts) + "\n"
+
+
+def _table(program: str, interface: Interface, functions: int) -> list[str]:
     parts = [f"@{RUNTIME} = external constant ptr"]
-    parts += [_entry_point(function) for function in usable]
-    parts += [_packed(function, number) for number, function in enumerate(usable)]
-    pointers = [f"ptr @{RUNTIME}", *(f"ptr @packed.{number}" for number in range(len(usable)))]
+    pointers = [f"ptr @{RUNTIME}", *(f"ptr @packed.{number}" for number in range(functions))]
     for module in modules(interface):
         images = escaped(images_symbol(module).encode())
         parts.append(f'@"{images}" = external hidden constant i8')
         parts.append(f'@"{images}.size" = external hidden constant i64')
         pointers += [f'ptr @"{images}"', f'ptr @"{images}.size"']
-    parts.append(
-        f"@{table_name(program, interface)} = constant [{len(pointers)} x ptr] [{', '.join(pointers)}]"
-    )
-    return "\n".join(parts) + "\n"
+    name = table_name(program, interface)
+    return [*parts, f"@{name} = constant [{len(pointers)} x ptr] [{', '.join(pointers)}]"]
 
 
 def _type(element: str) -> str:

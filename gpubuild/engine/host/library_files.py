@@ -25,7 +25,7 @@ def run(params: InterfaceParams, io: StepIO) -> None:
     with io.stage("emit object"):
         machine = llvm.target_machine(params.triple, "generic", "", 2)
         made = llvm.parse_assembly(
-            call_table.write(params.program, found), llvm.new_context(), name="interface"
+            call_table.write(params.program, found, table=params.python), llvm.new_context(), name="interface"
         )
         llvm.set_target(made, machine)
         io.out_path("object").write_bytes(llvm.emit_object(made, machine))
