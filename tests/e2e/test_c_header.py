@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from e2e.command import ROOT, gpubuild, saxpy_project
 from e2e.library_programs import COMPILERS, build_library, compiler, functions, zig_home
 
 MAIN = r"""
@@ -124,9 +127,17 @@ def test_text(library: Path) -> None:
     assert "not_exported" not in text
 
 
-def test_an_executable_has_no_interface(tmp_path: Path) -> None:
-    from e2e.command import gpubuild, saxpy_project
+def test_the_page(tmp_path: Path) -> None:
+    library = build_library(tmp_path, "saxpy", (ROOT / "examples" / "saxpy" / "saxpy.mlir").read_text())
+    (block,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.S)
+    main = "int main(void) { float x = 2, y = 1; run(&x, &y, 1); return y != 5; }\n"
+    (tmp_path / "main.c").write_text(block + main)
+    command = [*compiler("c"), f"-I{library}", "main.c", "-x", "none", str(library / "libsaxpy.so")]
+    subprocess.run([*command, f"-Wl,-rpath,{library}", "-o", "main"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "main"], env=os.environ | {"GPUBUILD_DEVICE": "cpu"}, check=True)
 
+
+def test_an_executable_has_no_interface(tmp_path: Path) -> None:
     project = saxpy_project(
         tmp_path / "saxpy",
         "version: 1\ntargets: {cpu: {}}\nprograms: {saxpy: {sources: [saxpy.mlir, main.c]}}\n",

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from e2e.command import ROOT
 from e2e.library_programs import SCALARS, build_library, functions, imported, word
 
 SPIN = """\
@@ -272,6 +273,15 @@ def test_module(lib: ModuleType) -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = lib.nothing
     assert lib.library.device == "cpu"
+
+
+def test_the_page(tmp_path: Path) -> None:
+    library = build_library(tmp_path, "saxpy", (ROOT / "examples" / "saxpy" / "saxpy.mlir").read_text())
+    page = (ROOT / "docs" / "embedding.md").read_text()
+    (block,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "import saxpy" in text)
+    code = block + "np.testing.assert_array_equal(y, 6 * x + 1)\n"
+    variables = os.environ | {"GPUBUILD_DEVICE": "cpu", "PYTHONPATH": str(library)}
+    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
 
 
 def test_calls_release_the_gil(lib: Any) -> None:
