@@ -1,7 +1,7 @@
 """gpubuild: build multi-target GPU programs written in MLIR's gpu dialect.
 
-``load_project`` is the entry from Python; see docs/api.md. Importing this package imports nothing
-heavy. ``docs/design/architecture.md`` shows the layers.
+``load_project`` and ``load`` are the entries from Python; see docs/api.md. Importing this package
+imports nothing heavy. ``docs/design/architecture.md`` shows the layers.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from os import PathLike
 
-    from gpubuild.api import LoadedProject
+    from gpubuild.api import LoadedModule, LoadedProject
 
-__all__ = ["__version__", "load_project"]
+__all__ = ["__version__", "load", "load_project"]
 __version__ = "0.1.0.dev0"
 
 
@@ -32,6 +32,23 @@ def load_project(
     from gpubuild.api import open_project
 
     return open_project(file, profile, settings, defines or {})
+
+
+def load(
+    file: str | PathLike[str] | None = None,
+    *,
+    text: str = "",
+    targets: Iterable[str] | Mapping[str, Mapping[str, object]] = (),
+    passes: str = "",
+    opt_level: int = 3,
+) -> LoadedModule:
+    """Compile an MLIR file, or ``text``, and return its functions and kernels as Python callables.
+
+    See ``docs/api.md``. Raises ``gpubuild.errors.GpubuildError``.
+    """
+    from gpubuild.api import load_module
+
+    return load_module(file, text=text, targets=targets, passes=passes, opt_level=opt_level)
 
 
 def generate(env: object, **options: object) -> None:

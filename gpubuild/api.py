@@ -1,4 +1,4 @@
-"""Build projects from Python; see docs/api.md.
+"""Build projects and load single sources from Python; see docs/api.md.
 
 This module, its results and its exceptions are stable within a major version. Everything else in the
 package may change.
@@ -6,24 +6,38 @@ package may change.
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import re
+import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from gpubuild.build.opening import open_builder
-from gpubuild.config.load import load_project
+from gpubuild.config.load import load_project, loads
+from gpubuild.errors import ConfigError, UsageError
+from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
-from gpubuild.model.project import BuildOptions, Project, Variant
+from gpubuild.model.project import BuildOptions, Product, Project, Variant
 from gpubuild.model.result import BuildReport, Status
-from gpubuild.settings import Settings
+from gpubuild.plan.layout import Layout
+from gpubuild.settings import NO_USER_CACHE, Settings
+from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.frozen import replace
+from gpubuild.support.text import html_table
 
 if TYPE_CHECKING:
     from gpubuild.plan.plan import Plan
 
 LOGGER = logging.getLogger("gpubuild")
+_DEFAULT_TARGETS: dict[str, Mapping[str, object]] = {"cpu": {"chip": "native"}}
+_KEPT_FOLDERS, _DAY = 64, 24 * 3600.0  # of loaded sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,3 +154,132 @@ def open_project(
         defines=tuple(name if value is None else f"{name}={value}" for name, value in defines.items()),
     )
     return LoadedProject(model=load_project(path / "targets.yaml" if path.is_dir() else path, variant))
+
+
+class LoadedModule:
+    """The functions and kernels of a source, as attributes. ``report`` is the build behind it."""
+
+    def __init__(self, module: ModuleType, name: str, report: BuildReport) -> None:
+        self.report = report
+        self._module, self._name = module, name
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function or kernel
+        return getattr(self.__dict__["_module"], name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._module.__all__]
+
+    def __repr__(self) -> str:
+        return f"<gpubuild module {self._name}: {', '.join(self._module.__all__) or 'no functions'}>"
+
+    @property
+    def device(self) -> str:
+        """The device that it runs on, such as ``cpu`` or ``cuda:0``."""
+        return str(self._module.library.device)
+
+    @property
+    def path(self) -> Path:
+        """The shared library; its header and Python module are beside it."""
+        return Path(self._module.library.path)
+
+    def stream(self) -> Any:  # noqa: ANN401 - of the generated module
+        """Return a new stream for launches of kernels."""
+        return self._module.library.stream()
+
+    def _repr_html_(self) -> str:
+        """Return tables of the functions and of the compiled kernels, for notebooks."""
+        from gpubuild.inspect.reader import inspect_file
+        from gpubuild.inspect.table import table_rows
+
+        library = self._module.library
+        callables = list(library.functions.items())
+        for module in library.modules.values():
+            callables += [(f"{module.name}.{name}", kernel) for name, kernel in module.kernels.items()]
+        functions = [(name, item.__doc__.splitlines()[0].partition(": ")[2]) for name, item in callables]
+        head, *rows = table_rows(inspect_file(self.path)) if library.modules else [()]
+        kernels = html_table(head, rows) if rows else ""
+        return html_table(("name", "type"), functions) + kernels
+
+
+def load_module(
+    file: str | PathLike[str] | None,
+    *,
+    text: str = "",
+    targets: Iterable[str] | Mapping[str, Mapping[str, object]] = (),
+    passes: str = "",
+    opt_level: int = 3,
+) -> LoadedModule:
+    """See :func:`gpubuild.load`."""
+    if (file is None) == (not text):
+        raise TypeError("load() takes a file or text=")
+    if isinstance(targets, str):
+        raise TypeError(f"targets is a list of names: [{targets!r}]")
+    source = Path(file).absolute() if file is not None else None
+    if source is not None and (source.suffix != ".mlir" or not source.is_file()):
+        raise UsageError(f"{file} is not an .mlir file" if source.is_file() else f"there is no file {file}")
+    content = text.encode() if source is None else source.read_bytes()
+    given = targets if isinstance(targets, Mapping) else {name: {} for name in targets}
+    name = re.sub(r"\W", "_", source.stem if source is not None else "module", flags=re.ASCII)
+    program: dict[str, Any] = {"sources": [str(source or "module.mlir")]}
+    if passes:
+        program["passes"] = {"source": passes}
+    document = json.dumps(
+        {
+            "version": 1,
+            "defaults": {"opt_level": opt_level},
+            "targets": given or _DEFAULT_TARGETS,
+            "programs": {name: program},
+        }
+    )
+    settings = Settings.from_environ()
+    # A changed library needs another path: a process that has loaded a path gets the same library again.
+    folder = _load_folder(settings, digest_bytes(document.encode() + b"\0" + content))
+    if source is None:
+        (folder / "module.mlir").write_bytes(content)
+    root = source.parent if source is not None else folder
+    try:
+        project = loads(document, root / "targets.yaml")
+    except ConfigError as error:  # the locations are in a file that does not exist
+        raise UsageError("; ".join(dict.fromkeys(p.message for p in error.problems))) from error
+    programs = {key: replace(one, product=Product.SHARED) for key, one in project.programs.items()}
+    options = BuildOptions(build_dir=folder)
+    with open_builder(replace(project, programs=programs), settings, options, Logging()) as builder:
+        report = builder.build()
+    for step in report.failed:
+        if step.error is not None:
+            raise step.error
+    files = Layout(root=root, build_dir=folder).interface_files(name)
+    return LoadedModule(_import(files["module"]), name, report)
+
+
+def _load_folder(settings: Settings, digest: str) -> Path:
+    """Return the build folder of a source to load; remove folders that were not used for long."""
+    if settings.user_cache == NO_USER_CACHE:
+        return Path(tempfile.mkdtemp(prefix="gpubuild-load-"))
+    folders = settings.user_cache / "load"
+    folder = folders / digest[:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    used = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folders))
+    for seconds, path in used[:-_KEPT_FOLDERS]:
+        if time.time() - seconds > _DAY:
+            delete_tree(path)
+    return folder
+
+
+def _import(file: Path) -> ModuleType:
+    """Return the generated module in ``file``. Raises ``UsageError`` without NumPy or functions."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"gpubuild_loaded_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise UsageError(
+            "the source has nothing to call",
+            hint="give a func.func the attribute llvm.emit_c_interface, or add a gpu.func with `kernel`",
+        )
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"load() needs {error.name}", hint="run `pip install numpy`") from error
+    return module

@@ -16,6 +16,7 @@ from gpubuild.model.step import (
     CompileParams,
     GenerateParams,
     HostParams,
+    InterfaceParams,
     LibraryParams,
     LinkParams,
     LlvmParams,
@@ -93,6 +94,7 @@ _MODULES: dict[type[Params], str] = {
     RuntimeParams: "gpubuild.engine.cc.compile",
     LinkParams: "gpubuild.engine.cc.link",
     LibraryParams: "gpubuild.engine.cc.library",
+    InterfaceParams: "gpubuild.engine.host.library_files",
 }
 # Where MLIR's serializers look for libraries, which are in no key.
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "ROCM_HOME", "ROCM_PATH", "ROCM_ROOT")

@@ -35,15 +35,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """
-    rows: list[tuple[str, ...]] = [_HEAD]
-    for module in inspection.modules:
-        name = f"@{module.name}" if module.name else _UNKNOWN
-        for item in module.objects:
-            for number, kernel in enumerate(item.kernels or (None,)):
-                left = _object_cells(item) if number == 0 else ("",) * 4
-                rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
-                name = ""
-    rows = [tuple(map(one_line, row)) for row in rows]
+    rows = table_rows(inspection, workgroup)
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = []
     for row in rows:
@@ -66,6 +58,19 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     lines += dict.fromkeys(map(one_line, slow))
     lines += dict.fromkeys(map(one_line, _kernel_tables(inspection)))
     return "\n".join(lines)
+
+
+def table_rows(inspection: Inspection, workgroup: int = WORKGROUP) -> list[tuple[str, ...]]:
+    """Return the head of the table and a row for each kernel."""
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for module in inspection.modules:
+        name = f"@{module.name}" if module.name else _UNKNOWN
+        for item in module.objects:
+            for number, kernel in enumerate(item.kernels or (None,)):
+                left = _object_cells(item) if number == 0 else ("",) * 4
+                rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
+                name = ""
+    return [tuple(map(one_line, row)) for row in rows]
 
 
 def _kernel_tables(inspection: Inspection) -> Iterator[str]:

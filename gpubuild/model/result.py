@@ -12,6 +12,7 @@ from gpubuild.model.digest import Digest
 from gpubuild.model.job import StageTime
 from gpubuild.model.step import ActionResult, Output, Step, StepKind
 from gpubuild.support.frozen import field, frozen
+from gpubuild.support.text import html_table
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
 _MANY_STEPS = 20  # to run for one reason; fewer are what whoever edits expects
@@ -104,6 +105,14 @@ class BuildReport:
     advice: tuple[str, ...] = ()  # warnings about whole programs
     links: Mapping[str, Step] = field(default_factory=dict)  # of programs that were not to be linked
     installs: Mapping[str, tuple[Output, ...]] = field(default_factory=dict)  # outputs to install, by program
+
+    def _repr_html_(self) -> str:
+        """Return a table of the steps, for notebooks."""
+        rows = []
+        for step in self.steps:
+            why = step.error.message if step.error else step.reason
+            rows.append((step.id, STATUS_WORDS[step.status], f"{step.seconds:.2f} s", why))
+        return html_table(("step", "status", "time", "why"), rows)
 
     @property
     def failed(self) -> tuple[StepReport, ...]:

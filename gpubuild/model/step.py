@@ -189,6 +189,19 @@ class LibraryParams:
     link: LinkParams
 
 
+@frozen
+class InterfaceParams:
+    """Write what callers of a library use, from inputs ``interface.N``, the records of its functions.
+
+    Outputs ``header`` (C and C++), ``object`` (ELF), the entry points, and ``module`` with ``python``.
+    """
+
+    program: str
+    triple: str
+    python: bool  # whether a Python module can load the product
+    kernels: bool  # whether callers can launch them: their images are in the program's container
+
+
 Params = (
     GenerateParams
     | OutlineParams
@@ -201,6 +214,7 @@ Params = (
     | RuntimeParams
     | LinkParams
     | LibraryParams
+    | InterfaceParams
 )
 
 
@@ -234,6 +248,7 @@ class StepKind(StrEnum):
     LLVM = "llvm"
     RUNTIME = "runtime"
     LINK = "link"
+    INTERFACE = "interface"
 
 
 @frozen

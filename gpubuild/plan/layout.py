@@ -79,6 +79,15 @@ class Layout:
         prefix, suffix = _AFFIXES[program.product]
         return self.program_dir(program.name) / f"{prefix}{file_name(program.name)}{suffix}"
 
+    def interface_files(self, program: str) -> dict[str, Path]:
+        """What callers of a library use: ``header``, ``module`` (Python), and the ``object`` behind them."""
+        folder, name = self.program_dir(program), file_name(program)
+        return {
+            "header": folder / f"{name}.h",
+            "module": folder / f"{name}.py",
+            "object": folder / f"{name}.interface.o",
+        }
+
     def source_dir(self, source: Path, variant: str = "") -> Path:
         """Folder for what is made of one source, shared by the programs that use it.
 

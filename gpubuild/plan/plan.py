@@ -23,6 +23,7 @@ _WEIGHT = {
     StepKind.LLVM: 4,
     StepKind.RUNTIME: 30,
     StepKind.LINK: 3,
+    StepKind.INTERFACE: 1,
 }
 
 

@@ -13,6 +13,7 @@ from gpubuild.model.step import (
     CompileParams,
     HostParams,
     Input,
+    InterfaceParams,
     LibraryParams,
     LinkParams,
     Output,
@@ -164,6 +165,7 @@ class Planner:
         linked: list[tuple[Input, Path]] = []  # with the sources that they come from
         kinds: set[str] = set()
         owners: dict[str, Path] = {}
+        interfaces: list[Step] = []  # outline steps
         for source in program.sources:
             if source.suffix not in MLIR_SUFFIXES:
                 step, item = sources.host_object(program, source)
@@ -172,6 +174,8 @@ class Planner:
                 linked.append((item, source))
                 continue
             outline = sources.outline(program, source)
+            if scans[outline.id].interface:
+                interfaces.append(outline)
             modules = []
             objects = []  # steps and outputs
             for scanned in scans[outline.id].modules:
@@ -200,8 +204,38 @@ class Planner:
                 for s, role in objects
             ]
         self._check_overrides(program, owners)
+        if interfaces and _is_library(program):
+            interface = self._interface(program, interfaces)
+            steps.append(interface)
+            item = Input(name="object", path=interface.output_path("object"), producer=interface.id)
+            linked.append((item, program.sources[0]))
         steps.append(self._link(program, linked, kinds))
         return steps
+
+    def _interface(self, program: Program, outlines: list[Step]) -> Step:
+        files = self.layout.interface_files(program.name)
+        python = program.product is Product.SHARED
+        if not python:
+            del files["module"]
+        return Step(
+            id=f"{program.name}/interface",
+            kind=StepKind.INTERFACE,
+            params=InterfaceParams(
+                program=program.name,
+                triple=self.triple,
+                python=python,
+                kernels=program.offload is Offload.DISPATCH,
+            ),
+            inputs=tuple(
+                Input(name=f"interface.{n}", path=outline.output_path("interface.json"), producer=outline.id)
+                for n, outline in enumerate(outlines)
+            ),
+            outputs=tuple(
+                Output(name=role, path=path, install=_INSTALLED.get(role, "")) for role, path in files.items()
+            ),
+            tools=(OURS, "llvmlite"),
+            program=program.name,
+        )
 
     def _check_overrides(self, program: Program, found: Mapping[str, Path]) -> None:
         unknown = [
@@ -418,6 +452,11 @@ def _linked_role(program: Program, step: Step) -> str:
     return "host" if step.kind is StepKind.HOST and program.product is not Product.EXECUTABLE else "object"
 
 
+def _is_library(program: Program) -> bool:
+    """Return whether other programs call this one's functions."""
+    return program.product is not Product.EXECUTABLE
+
+
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     """What tells the host objects of a program's MLIR sources apart; nothing where there is one source."""
     if len(sources) == 1:
@@ -429,6 +468,7 @@ def _stems(sources: Sequence[Path]) -> dict[Path, str]:
     return stems
 
 
+_INSTALLED = {"header": "include", "module": "lib"}  # folders below a prefix
 _BUNDLED = {
     Format.BIN: ("object",),
     Format.ASSEMBLY: ("asm",),

@@ -56,12 +56,14 @@ class ScannedSource:
 
     ``binaries`` are gpu.binary operations that are linked unchanged. ``host_memory`` are warnings about
     memory that GPUs cannot access.
+    With ``interface`` the outline step has an output that lists functions for callers.
     """
 
     modules: tuple[ScannedModule, ...]
     resources: tuple[str, ...] = ()
     binaries: tuple[str, ...] = ()
     host_memory: tuple[str, ...] = ()
+    interface: bool = False
 
 
 def parse_index(text: str) -> ScannedSource:
@@ -75,6 +77,7 @@ def parse_index(text: str) -> ScannedSource:
             resources=_resources(document),
             binaries=_texts(document, "binaries"),
             host_memory=_texts(document, "host_memory"),
+            interface=bool(document.get("interface", False)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error

@@ -94,7 +94,7 @@ def _seconds(value: float, tick: float) -> str:
 
 
 _WORDS = {status.value: words for status, words in STATUS_WORDS.items()}
-_KINDS = ("outline", "compile", "bundle", "host", "cc", "runtime", "link")
+_KINDS = ("outline", "compile", "bundle", "host", "cc", "runtime", "interface", "link")
 _LISTED_STEPS = 25
 _HISTORY_HEIGHT = 90
 _HISTORY_WIDTH = 1100

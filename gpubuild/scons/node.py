@@ -42,6 +42,7 @@ _VERBS = {
     StepKind.LLVM: "compile",
     StepKind.RUNTIME: "compile the runtime",
     StepKind.LINK: "link",
+    StepKind.INTERFACE: "write the interface of",
 }
 
 

@@ -150,3 +150,13 @@ def unified_diff(old: Sequence[str], new: Sequence[str], old_name: str, new_name
 def escaped(data: bytes) -> str:
     """Return the content of a string of LLVM IR or MLIR: special characters as ``\\HH``."""
     return "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in data)
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table as HTML."""
+    from html import escape  # for notebooks only
+
+    def row(cells: Iterable[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return f"<table>{row(head, 'th')}{''.join(row(cells, 'td') for cells in rows)}</table>"

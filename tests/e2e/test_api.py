@@ -34,7 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_as_it_stands(project: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.S)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)], cwd=project, capture_output=True, text=True, check=False
     )
@@ -42,8 +42,9 @@ def test_the_page_as_it_stands(project: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == f"True {project / 'build' / 'scale' / 'scale'}"
     assert any(line.startswith("scale/link ") for line in lines)
-    assert lines[-1].startswith("9 steps; {")
-    assert "'scale/host'" in lines[-1]
+    assert lines[-2].startswith("9 steps; {")
+    assert "'scale/host'" in lines[-2]
+    assert lines[-1] == "[0. 1. 2. 3.]"
 
 
 def test_the_same_build_as_the_command_lines(

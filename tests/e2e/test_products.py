@@ -99,6 +99,7 @@ def exports(file: Path) -> set[str]:
             if s["st_info"]["bind"] != "STB_LOCAL"
             and s["st_shndx"] != "SHN_UNDEF"
             and s["st_other"]["visibility"] == "STV_DEFAULT"
+            and not s.name.startswith("gpubuild_abi_")  # of the header and the Python module
         }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER
-from gpubuild.engine.ir.query import defining_op, matching, operations
+from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 
 _ARGUMENTS = "gpubuild.argument_names"
 _NAME = re.compile(r"[A-Za-z_$][\w$.-]*|%\d+")
@@ -72,6 +72,35 @@ def name_values(module: ir.Module, text: str) -> None:
             op.location = named(op.location, result=True)
         for argument in _arguments(op):
             argument.set_location(named(argument.location, result=False))
+
+
+def argument_names(module: ir.Module, text: str) -> dict[str, list[str]]:
+    """Return the names of the arguments of functions in ``module``, parsed from ``text``.
+
+    By function, or MODULE::FUNCTION for those of a gpu.module.
+    """
+    lines = [line.encode() for line in text.split("\n")]
+    top = [op.operation for op in module.body]
+    functions = {symbol_name(op): op for op in top if op.name == "func.func"}
+    for inner in top:
+        if inner.name == "gpu.module":
+            kernels = (op.operation for op in inner.regions[0].blocks[0])
+            functions |= {
+                f"{symbol_name(inner)}::{symbol_name(op)}": op for op in kernels if op.name == "gpu.func"
+            }
+    return {
+        name: [_argument_name(argument.location, lines) for argument in op.regions[0].blocks[0].arguments]
+        for name, op in functions.items()
+        if op.regions[0].blocks
+    }
+
+
+def _argument_name(location: ir.Location, lines: list[bytes]) -> str:
+    if not location.is_a_file() or location.filename != UNNAMED_BUFFER:
+        return name_of(location)
+    found = _ARGUMENT.match(lines[location.start_line - 1], location.start_col - 1)
+    name = found[1].decode() if found is not None else ""
+    return "" if name.isdecimal() else name
 
 
 def names_of_launches(module: ir.Module) -> dict[str, list[str]]:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
+from gpubuild.engine.host import interface
 from gpubuild.engine.ir import contexts, locations, user_pipeline, value_names
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import host_work, launch_checks, source_checks
+from gpubuild.engine.source import exports, host_work, launch_checks, source_checks
 from gpubuild.engine.source.divergence import check_divergence, has_sites
 from gpubuild.engine.source.module_index import (
     describe_binary,
@@ -51,7 +52,8 @@ class _Source:
 def run(params: OutlineParams, io: StepIO) -> None:
     """Write ``index.json``, ``host.mlir``, ``host_located.mlir``, ``module.N.mlir``, ``located.N.mlir``.
 
-    And ``places.txt`` (engine.ir.locations), and the data of large resources (engine.ir.resources).
+    And ``places.txt`` (engine.ir.locations), the data of large resources (engine.ir.resources), and
+    ``interface.json`` for functions that callers can use (engine.source.exports).
 
     ``module.N.mlir`` does not depend on comments, white space, names of values, the position of the
     module, or the rest of the file. Raises ``StepError`` with locations in the source.
@@ -59,10 +61,13 @@ def run(params: OutlineParams, io: StepIO) -> None:
     resources = SourceResources(io)
     text, name = resources.text, params.source_name or "<source>"
     lines = SourceText(text, name)
+    names: dict[str, list[str]] = {}  # of arguments
     with contexts.context():
 
         def settle(module: ir.Module) -> None:
             resources.settle(module, lines)
+            if exports.ATTRIBUTE in text or " kernel" in text:
+                names.update(value_names.argument_names(module, text))
             if params.names:
                 value_names.name_values(module, text)
                 value_names.write_argument_names(module)
@@ -91,20 +96,27 @@ def run(params: OutlineParams, io: StepIO) -> None:
                 value_names.name_kernels(source.module, launches)
             contexts.verify(source.module, source=source.lines)
             _refuse_nested_modules(source)
-            launch_checks.refuse_impossible(source.module, source.lines)
-            launch_checks.refuse_oversized(source.module, source.lines)
-            launch_checks.refuse_missing_memory(source.module, source.lines)
-            warnings: list[Diagnostic] = []
-            if params.passes or has_sites(text):
-                warnings += check_divergence(source.module, source.lines)
-            warnings += launch_checks.drop_contradicted(source.module, source.lines)
-            warnings += launch_checks.find_single(source.module, source.lines)
-            warnings += host_work.find_mapped_loops(source.module, source.lines)
-            warnings += source_checks.find_misspelt(source.module, source.lines)
-            for warning in warnings:
+            for warning in _check_launches(source, divergence=bool(params.passes) or has_sites(text)):
                 io.warn(warning.render())
         with io.stage("split"):
-            _split(source, io, named=params.names)
+            found = exports.describe(source.module, names)
+            if found is not None:
+                io.write(interface.FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
+            _split(source, io, named=params.names, has_interface=found is not None)
+
+
+def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
+    """Return warnings about launches and names. Raises ``StepError`` for what cannot run."""
+    module, lines = source.module, source.lines
+    launch_checks.refuse_impossible(module, lines)
+    launch_checks.refuse_oversized(module, lines)
+    launch_checks.refuse_missing_memory(module, lines)
+    warnings = [*check_divergence(module, lines)] if divergence else []
+    warnings += launch_checks.drop_contradicted(module, lines)
+    warnings += launch_checks.find_single(module, lines)
+    warnings += host_work.find_mapped_loops(module, lines)
+    warnings += source_checks.find_misspelt(module, lines)
+    return warnings
 
 
 def _serializes(module: ir.Module, by_mlir: bool) -> bool:
@@ -143,7 +155,7 @@ def _replaced_targets(before: dict[str, str], after: dict[str, str]) -> Iterator
             )
 
 
-def _split(source: _Source, io: StepIO, *, named: bool) -> None:
+def _split(source: _Source, io: StepIO, *, named: bool, has_interface: bool) -> None:
     module = source.module
     block = module.operation.regions[0].blocks[0]
     inherited = {
@@ -195,6 +207,8 @@ def _split(source: _Source, io: StepIO, *, named: bool) -> None:
         index["resources"] = used
     if host_memory:
         index["host_memory"] = [warning.render() for warning in host_memory]
+    if has_interface:
+        index["interface"] = True
     io.write(locations.FILE, "".join([*locations.table(module, host, source.lines), *placed]))
     io.write("host_located.mlir", contexts.located_text(module))
     io.write("index.json", json.dumps(index, indent=1, sort_keys=True) + "\n")

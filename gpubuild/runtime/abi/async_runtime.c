@@ -132,22 +132,22 @@ void *mlirAsyncRuntimeCreateGroup(int64_t members) {
 }
 
 void mlirAsyncRuntimeAddRef(void *object, int64_t count) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     ((struct object *)object)->references += count;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 }
 
 void mlirAsyncRuntimeDropRef(void *object, int64_t count) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     drop(object, count);
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 }
 
 /* Returns the index of the token in the group. */
 int64_t mlirAsyncRuntimeAddTokenToGroup(void *token, void *group) {
     struct object *member = token;
     struct object *whole = group;
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     int64_t rank = whole->rank++;
     if (member->pending == 0) {
         count_down(whole, member->errors > 0);
@@ -157,15 +157,15 @@ int64_t mlirAsyncRuntimeAddTokenToGroup(void *token, void *group) {
         whole->references++;
         add_awaiter(member, awaiter);
     }
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return rank;
 }
 
 static void set(struct object *object, bool error) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     count_down(object, error);
     drop(object, 1);
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 }
 
 void mlirAsyncRuntimeEmplaceToken(void *token) {
@@ -185,18 +185,18 @@ void mlirAsyncRuntimeSetValueError(void *value) {
 }
 
 static bool has_error(const struct object *object) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     bool error = object->errors > 0;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return error;
 }
 
 static void await(struct object *object) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     while (object->pending > 0) {
         pthread_cond_wait(&object->ready, &lock);
     }
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 }
 
 void *mlirAsyncRuntimeGetValueStorage(void *value) {
@@ -210,12 +210,12 @@ void mlirAsyncRuntimeExecute(void *handle, resume_function *resume) {
 /* The task continues in another thread even if the object is ready: a loop over ready objects must not nest calls. */
 static void await_and_execute(struct object *object, void *handle, resume_function *resume) {
     struct awaiter *task = new_task(handle, resume);
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     bool ready = object->pending == 0;
     if (!ready) {
         add_awaiter(object, task);
     }
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     if (ready) {
         start(task);
     }

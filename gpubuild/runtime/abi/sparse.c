@@ -85,7 +85,7 @@ static void begin(struct call *call, void *stream, const char *function) {
     if (call->calls == NULL) {
         struct library *library = &libraries[device->vendor];
         void **handle = &library->handles[device->ordinal];
-        pthread_mutex_lock(&lock);
+        gb_lock(&lock);
         if (!library->opened) {
             open_library(call, library);
         }
@@ -102,7 +102,7 @@ static void begin(struct call *call, void *stream, const char *function) {
 static void end(const struct call *call) {
     if (call->vendor->calls == NULL) {
         call->device->calls->leave(call->device, call->before, &call->where);
-        pthread_mutex_unlock(&lock);
+        gb_unlock(&lock);
     }
     gb_enter(call->outer);
 }

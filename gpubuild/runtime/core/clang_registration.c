@@ -58,15 +58,15 @@ __attribute__((constructor)) static void guard(void) {
 static struct registration *add(struct registration value) {
     struct registration *new = gb_allocate(sizeof *new);
     *new = value;
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     new->next = registrations;
     registrations = new;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return new;
 }
 
 static void remove_registration(const struct registration *one, const struct image_list *list) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     for (struct registration **link = &registrations; *link != NULL; link = &(*link)->next) {
         struct registration *found = *link;
         if (found == one || (list != NULL && found->list == list)) {
@@ -76,7 +76,7 @@ static void remove_registration(const struct registration *one, const struct ima
             break;
         }
     }
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 }
 
 /* ---- Functions for generated constructors ---- */
@@ -95,17 +95,17 @@ void gb_unregister_fat_binary(void **handle) {
 
 int gb_register_function(void **handle, const void *host) {
     struct registration *registration = (struct registration *)handle;
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     size_t count = registration->address_count + 1;
     const void **grown = realloc(registration->addresses, count * sizeof *grown);
     if (grown == NULL) {
-        pthread_mutex_unlock(&lock);
+        gb_unlock(&lock);
         gb_fatal(NULL, "out of host memory");
     }
     grown[count - 1] = host;
     registration->addresses = grown;
     registration->address_count = count;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return 0;
 }
 
@@ -177,7 +177,7 @@ size_t gb_registered_fill(const void *record, size_t size, struct gb_image *imag
     const char *reason = "nothing is registered for it: an object made with `offload: clang` must be linked by "
                          "clang-linker-wrapper";
     size_t kept = 0;
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     for (size_t i = 0; i < count; i++) {
         bool filled = images[i].size != 0;
         for (const struct registration *r = registrations; !filled && r != NULL; r = r->next) {
@@ -190,7 +190,7 @@ size_t gb_registered_fill(const void *record, size_t size, struct gb_image *imag
             images[kept++] = images[i];
         }
     }
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     if (kept == 0) {
         *why = gb_text("%s", reason);
     }

@@ -3,6 +3,7 @@
 #include "core/runtime.h"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,78 @@ static char *location_of(const struct gb_where *where) {
     return where->module != NULL && where->kernel != NULL ? gb_kernel_location_text(where->module, where->kernel) : NULL;
 }
 
+/* ---- failures that a caller handles ---- */
+
+enum { MAX_LOCKS = 8 }; /* that a thread holds at once */
+
+struct gb_trap {
+    jmp_buf jump;
+    const struct gb_where *inside;
+    int locks;
+    struct gb_trap *outer;
+};
+
+static _Thread_local struct gb_trap *trap;
+static _Thread_local pthread_mutex_t *locks[MAX_LOCKS];
+static _Thread_local int lock_count;
+static _Thread_local char *failure;
+
+void gb_lock(pthread_mutex_t *lock) {
+    pthread_mutex_lock(lock);
+    if (lock_count == MAX_LOCKS) {
+        abort();
+    }
+    locks[lock_count++] = lock;
+}
+
+void gb_unlock(pthread_mutex_t *lock) {
+    int at = lock_count - 1;
+    while (at > 0 && locks[at] != lock) { /* locks may be released in another order */
+        at--;
+    }
+    for (lock_count--; at < lock_count; at++) {
+        locks[at] = locks[at + 1];
+    }
+    pthread_mutex_unlock(lock);
+}
+
+const char *gb_try(void (*function)(void **), void **arguments) {
+    struct gb_trap here = {.inside = inside, .locks = lock_count, .outer = trap};
+    free(failure);
+    failure = NULL;
+    trap = &here;
+    if (setjmp(here.jump) == 0) {
+        function(arguments);
+        trap = here.outer;
+    }
+    return failure;
+}
+
+struct gb_trap *gb_try_suspend(void) {
+    struct gb_trap *before = trap;
+    trap = NULL;
+    return before;
+}
+
+void gb_try_resume(struct gb_trap *before) {
+    trap = before;
+}
+
+/* Return from the innermost gb_try of this thread with `text`, if there is one. */
+static void leave_try(char *text) {
+    struct gb_trap *to = trap;
+    if (to == NULL) {
+        return;
+    }
+    while (lock_count > to->locks) {
+        gb_unlock(locks[lock_count - 1]);
+    }
+    failure = text;
+    inside = to->inside;
+    trap = to->outer;
+    longjmp(to->jump, 1);
+}
+
 _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     const struct gb_where *given = where != NULL ? where : &nowhere;
     const struct gb_where *around = gb_inside();
@@ -128,11 +201,6 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     const char *const names[] = {"program", "module", "kernel", "target", "location", "device", "call"};
     const char *const values[] = {program_invocation_short_name, w.module, w.kernel, w.target, location, w.device, w.call};
 
-    (void)fflush(stdout);
-    void (*before)(void) = at_fatal;
-    if (before != NULL) {
-        before();
-    }
     va_list arguments;
     va_start(arguments, format);
     char *text = gb_text("gpubuild: %s\n", format_text(format, arguments));
@@ -141,6 +209,12 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
         if (values[i] != NULL && values[i][0] != '\0') {
             text = gb_text("%s  %s: %s\n", text, names[i], values[i]);
         }
+    }
+    leave_try(text);
+    (void)fflush(stdout);
+    void (*before)(void) = at_fatal;
+    if (before != NULL) {
+        before();
     }
     gb_write(text);
     _exit(1);

@@ -90,10 +90,10 @@ struct gb_module *gb_module_register(const void *data, size_t size, int opt_leve
     module->content = (struct gb_module_images){.name = name, .images = images, .count = count};
     module->opt_level = opt_level;
     gb_trace("register module %s, %zu image%s, %zu bytes", name, count, count == 1 ? "" : "s", size);
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     module->next = modules;
     modules = module;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return module;
 }
 
@@ -101,7 +101,7 @@ void gb_module_unregister(struct gb_module *module) {
     if (module == NULL) {
         return;
     }
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     struct gb_module **link = &modules;
     while (*link != NULL && *link != module) {
         link = &(*link)->next;
@@ -111,7 +111,7 @@ void gb_module_unregister(struct gb_module *module) {
         gb_fatal(&where, "this module is not loaded (unloaded twice?)");
     }
     *link = module->next;
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
 
     gb_trace("unload module %s", module->content.name);
     for (struct copy *copy = module->copies; copy != NULL; copy = copy->next) {
@@ -178,9 +178,9 @@ static struct gb_device *current_locked(const struct gb_where *where) {
 
 struct gb_device *gb_device_current(void) {
     if (thread_device == NULL) {
-        pthread_mutex_lock(&lock);
+        gb_lock(&lock);
         (void)current_locked(NULL);
-        pthread_mutex_unlock(&lock);
+        gb_unlock(&lock);
     }
     return thread_device;
 }
@@ -191,12 +191,12 @@ void gb_device_select(int ordinal) {
         gb_fatal(&where, "the program asks for device %d; devices are numbered from 0 to %d", ordinal,
                  GB_MAX_DEVICES - 1);
     }
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     thread_ordinal = ordinal;
     thread_device = NULL;
     const struct gb_where where = {.call = "mgpuSetDefaultDevice"};
     struct gb_device *device = current_locked(&where);
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     gb_trace("device %s, chosen by the program (device %d)", device->name, ordinal);
 }
 
@@ -261,17 +261,17 @@ static struct copy *resolve_locked(struct gb_kernel *kernel, struct gb_device *d
 
 struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call) {
     struct gb_where where = {.module = kernel->module->content.name, .kernel = kernel->name, .call = call};
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     const struct gb_device *device = current_locked(&where);
     const struct copy *copy = find_copy(kernel->copies, device);
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     where.device = device->name;
     where.target = copy != NULL ? copy->target : NULL;
     return where;
 }
 
 struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     struct gb_kernel *kernel = module->kernels;
     while (kernel != NULL && strcmp(kernel->name, name) != 0) {
         kernel = kernel->next;
@@ -286,17 +286,17 @@ struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
     const struct gb_where where = {
         .module = module->content.name, .kernel = kernel->name, .call = "mgpuModuleGetFunction"};
     (void)resolve_locked(kernel, current_locked(&where));
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     return kernel;
 }
 
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call) {
     struct gb_where where = {
         .module = kernel->module->content.name, .kernel = kernel->name, .location = gb_host_location(), .call = call};
-    pthread_mutex_lock(&lock);
+    gb_lock(&lock);
     struct gb_device *device = current_locked(&where);
     const struct copy *copy = resolve_locked(kernel, device);
-    pthread_mutex_unlock(&lock);
+    gb_unlock(&lock);
     where.device = device->name;
     where.target = copy->target;
     gb_trace("launch %s::%s grid %ux%ux%u block %ux%ux%u cluster %ux%ux%u shared %u stream %p", where.module,

@@ -101,7 +101,7 @@ static void write_file(void) {
         return;
     }
     gb_cpu_streams_drain();
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     read_timers();
     const char *path = gb_settings()->profile;
     char *beside = gb_text("%s.%ld.tmp", path, (long)getpid()); /* renamed at the end: a reader never sees a part */
@@ -120,7 +120,7 @@ static void write_file(void) {
         gb_fatal(NULL, "GPUBUILD_PROFILE=%s: the file cannot be written: %s", path, strerror(errno));
     }
     free(beside);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* ---- Records ---- */
@@ -134,7 +134,7 @@ static char *copy_of(const char *text) {
 }
 
 struct gb_profile *gb_profile_of(const struct gb_where *where) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     if (all.process == 0) {
         all.process = getpid();
         if (atexit(write_file) != 0) {
@@ -154,7 +154,7 @@ struct gb_profile *gb_profile_of(const struct gb_where *where) {
                                      .min_ns = UINT64_MAX};
     }
     struct gb_profile *profile = *link;
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     return profile;
 }
 
@@ -166,11 +166,11 @@ static void add(struct gb_profile *profile, uint64_t ns) {
 }
 
 void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     profile->on_cpu = true;
     profile->bytes += bytes;
     add(profile, ns);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* ---- Devices with timers ---- */
@@ -200,13 +200,13 @@ void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, con
     device->calls->event_record(device, one->first, stream, where);
     device->calls->launch(device, kernel, stream, launch, where);
     device->calls->event_record(device, one->last, stream, where);
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     one->next = all.waiting;
     all.waiting = one;
     if (++all.waiting_count >= MAX_WAITING) {
         read_timers();
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* ---- Memory ---- */
@@ -217,17 +217,17 @@ void gb_profile_memory(const void *address, size_t bytes) {
     }
     gb_profile_memory_gone(address); /* host memory may be registered more than once */
     struct memory *new = gb_allocate(sizeof *new);
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     *new = (struct memory){.first = (uintptr_t)address, .bytes = bytes, .next = all.memory};
     all.memory = new;
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 void gb_profile_memory_gone(const void *address) {
     if (!gb_profile_on()) {
         return;
     }
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     for (struct memory **link = &all.memory; *link != NULL; link = &(*link)->next) {
         struct memory *found = *link;
         if (found->first == (uintptr_t)address) {
@@ -236,11 +236,11 @@ void gb_profile_memory_gone(const void *address) {
             break;
         }
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     uint64_t total = 0;
     all.counts++;
     for (size_t i = 0; i < count; i++) {
@@ -256,6 +256,6 @@ uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, si
             }
         }
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     return total;
 }

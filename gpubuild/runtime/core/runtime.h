@@ -66,6 +66,19 @@ _Noreturn void gb_fatal_driver(const struct gb_where *where, const char *functio
 /* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
 void gb_trace(const char *format, ...) GB_PRINTF(1, 2);
 
+/* Call `function(arguments)`. Returns NULL, or the message of a gb_fatal in this thread, which then returns here instead of
+ * ending the process; it is valid until the thread's next call. Locks are released; what the functions in between have
+ * allocated is not. Failures of kernels on the CPU end the process also here. */
+const char *gb_try(void (*function)(void **), void **arguments);
+
+/* Let failures of this thread end the process until gb_try_resume: other threads depend on what it does now. */
+struct gb_trap *gb_try_suspend(void);
+void gb_try_resume(struct gb_trap *trap);
+
+/* pthread_mutex_lock and pthread_mutex_unlock; gb_try knows these locks. */
+void gb_lock(pthread_mutex_t *lock);
+void gb_unlock(pthread_mutex_t *lock);
+
 /* Call `function` in gb_fatal before it writes its message. */
 void gb_at_fatal(void (*function)(void));
 

@@ -225,7 +225,7 @@ static struct span *containing(const void *address) {
 static void add_span(void *address, size_t bytes) {
     struct span *made = gb_allocate(sizeof *made);
     *made = (struct span){.first = (uintptr_t)address, .bytes = bytes};
-    pthread_mutex_lock(&spans_lock);
+    gb_lock(&spans_lock);
     /* Earlier allocations at this address were freed without this device, for instance by memref.dealloc. */
     for (struct span **gone; (gone = tfind(made, &spans, compare_spans)) != NULL;) {
         struct span *old = *gone;
@@ -233,7 +233,7 @@ static void add_span(void *address, size_t bytes) {
         free(old);
     }
     struct span **kept = tsearch(made, &spans, compare_spans);
-    pthread_mutex_unlock(&spans_lock);
+    gb_unlock(&spans_lock);
     if (kept == NULL) {
         gb_fatal(NULL, "out of host memory");
     }
@@ -276,7 +276,7 @@ void gb_cpu_keep_freed_memory(void) {
 
 /* Fatal if no allocation that is not freed yet begins at the address. */
 static void remove_span(void *address, const struct gb_where *where) {
-    pthread_mutex_lock(&spans_lock);
+    gb_lock(&spans_lock);
     struct span *found = containing(address);
     const struct span at = found != NULL ? *found : (struct span){0};
     if (at.first == (uintptr_t)address && found != NULL) {
@@ -286,7 +286,7 @@ static void remove_span(void *address, const struct gb_where *where) {
         tdelete(found, &spans, compare_spans);
         free(found);
     }
-    pthread_mutex_unlock(&spans_lock);
+    gb_unlock(&spans_lock);
     if (found == NULL) {
         gb_fatal(where, "%p is freed, and no memory that the program has allocated and not freed begins there: it is freed "
                         "twice, or was not allocated by gpu.alloc", address);
@@ -300,10 +300,10 @@ static void remove_span(void *address, const struct gb_where *where) {
 /* Fatal if `bytes` at `address` begin in an allocation and do not end in it. Other memory may be the host's, whose size is
  * not known. `doing` is the operation, such as "the program copies". */
 static void check_span(const void *address, size_t bytes, const char *doing, const struct gb_where *where) {
-    pthread_mutex_lock(&spans_lock);
+    gb_lock(&spans_lock);
     const struct span *found = containing(address);
     const struct span at = found != NULL ? *found : (struct span){0};
-    pthread_mutex_unlock(&spans_lock);
+    gb_unlock(&spans_lock);
     size_t before = (uintptr_t)address - at.first;
     if (found != NULL && bytes > at.bytes - before) {
         gb_fatal(where, "%s %zu bytes at %p, where the allocation of %zu bytes has %zu left", doing, bytes, address, at.bytes,

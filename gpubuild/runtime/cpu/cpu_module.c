@@ -153,23 +153,23 @@ gb_cpu_module *gb_cpu_module_load(const void *data, size_t size, const char *mod
     }
     image->services = &services;
     module->image = image;
-    pthread_mutex_lock(&modules_lock);
+    gb_lock(&modules_lock);
     module->next = modules;
     modules = module;
-    pthread_mutex_unlock(&modules_lock);
+    gb_unlock(&modules_lock);
     gb_check_image(image);
     return module;
 }
 
 void gb_cpu_module_unload(gb_cpu_module *module) {
-    pthread_mutex_lock(&modules_lock);
+    gb_lock(&modules_lock);
     for (struct gb_cpu_module **link = &modules; *link != NULL; link = &(*link)->next) {
         if (*link == module) {
             *link = module->next;
             break;
         }
     }
-    pthread_mutex_unlock(&modules_lock);
+    gb_unlock(&modules_lock);
     dlclose(module->library);
     close(module->file);
     free(module);
@@ -188,7 +188,7 @@ const gb_cpu_kernel *gb_cpu_module_kernel(const gb_cpu_module *module, const cha
 /* The image that `kernel` is part of; NULL when it has been unloaded. */
 static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
     const gb_cpu_image *found = NULL;
-    pthread_mutex_lock(&modules_lock);
+    gb_lock(&modules_lock);
     for (const struct gb_cpu_module *module = modules; module != NULL && found == NULL; module = module->next) {
         uintptr_t first = (uintptr_t)module->image->kernels;
         uintptr_t last = (uintptr_t)(module->image->kernels + module->image->kernel_count);
@@ -196,7 +196,7 @@ static const gb_cpu_image *image_of(const gb_cpu_kernel *kernel) {
             found = module->image;
         }
     }
-    pthread_mutex_unlock(&modules_lock);
+    gb_unlock(&modules_lock);
     return found;
 }
 

@@ -195,20 +195,20 @@ static void spin_pause(void) {
 static void spin(void) {
     unsigned seen = atomic_load(&pool.calls);
     pool.spinning++;
-    pthread_mutex_unlock(&pool.lock);
+    gb_unlock(&pool.lock);
     for (uint64_t end = gb_now_ns() + SPIN_NS; atomic_load(&pool.calls) == seen && gb_now_ns() < end;) {
         for (int i = 0; i < 16; i++) {
             spin_pause();
         }
     }
-    pthread_mutex_lock(&pool.lock);
+    gb_lock(&pool.lock);
     pool.spinning--;
 }
 
 static void *pool_thread(void *unused) {
     (void)unused;
     gb_cpu_unbind_thread();
-    pthread_mutex_lock(&pool.lock);
+    gb_lock(&pool.lock);
     for (bool worked = false;;) {
         struct gb_cpu_job *job = joinable_job();
         if (job == NULL && worked && pool.used < pool.slots) {
@@ -228,9 +228,9 @@ static void *pool_thread(void *unused) {
         job->joined++;
         job->ever_joined++;
         wake(2);
-        pthread_mutex_unlock(&pool.lock);
+        gb_unlock(&pool.lock);
         bool has_passed_on = take_part(job);
-        pthread_mutex_lock(&pool.lock);
+        gb_lock(&pool.lock);
         if (has_passed_on) {
             job->ever_joined--; /* tasks are left: this thread or another may join again */
         }
@@ -267,7 +267,7 @@ static void count_slots(void) {
 static void lock_pool(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, count_slots);
-    pthread_mutex_lock(&pool.lock);
+    gb_lock(&pool.lock);
 }
 
 /* Start the threads; the launching one is one of them. The lock is held. */
@@ -305,14 +305,14 @@ void gb_cpu_pool_run(struct gb_cpu_job *job) {
         pool.jobs = job;
         wake(1);
     }
-    pthread_mutex_unlock(&pool.lock);
+    gb_unlock(&pool.lock);
     while (take_part(job)) {
-        pthread_mutex_lock(&pool.lock);
+        gb_lock(&pool.lock);
         release_slot();
         acquire_slot();
-        pthread_mutex_unlock(&pool.lock);
+        gb_unlock(&pool.lock);
     }
-    pthread_mutex_lock(&pool.lock);
+    gb_lock(&pool.lock);
     release_slot();
     if (shared) {
         remove_job(job);
@@ -321,18 +321,18 @@ void gb_cpu_pool_run(struct gb_cpu_job *job) {
         }
     }
     wake(1); /* for other jobs, which had no slot */
-    pthread_mutex_unlock(&pool.lock);
+    gb_unlock(&pool.lock);
 }
 
 void gb_cpu_slot_acquire(void) {
     lock_pool();
     acquire_slot();
-    pthread_mutex_unlock(&pool.lock);
+    gb_unlock(&pool.lock);
 }
 
 void gb_cpu_slot_release(void) {
-    pthread_mutex_lock(&pool.lock);
+    gb_lock(&pool.lock);
     release_slot();
     wake(1);
-    pthread_mutex_unlock(&pool.lock);
+    gb_unlock(&pool.lock);
 }

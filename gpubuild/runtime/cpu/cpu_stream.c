@@ -215,6 +215,13 @@ static bool must_wait(struct gb_cpu_stream *stream) {
     return true;
 }
 
+/* Other threads may wait for what the work does, so that it cannot be left. */
+static void run(struct gb_cpu_work *work) {
+    struct gb_trap *trap = gb_try_suspend();
+    work->run(work);
+    gb_try_resume(trap);
+}
+
 /* Do a READY stream's work until it has done `count` pieces, has none left or must wait. */
 static void serve(struct gb_cpu_stream *stream, uint64_t count) {
     leave_ready(stream);
@@ -226,9 +233,9 @@ static void serve(struct gb_cpu_stream *stream, uint64_t count) {
         }
         struct gb_cpu_work *work = stream->first;
         if (work->run != NULL) {
-            pthread_mutex_unlock(&all.lock);
-            work->run(work);
-            pthread_mutex_lock(&all.lock);
+            gb_unlock(&all.lock);
+            run(work);
+            gb_lock(&all.lock);
         }
         stream->first = work->next;
         if (stream->first == NULL) {
@@ -254,7 +261,7 @@ static void serve(struct gb_cpu_stream *stream, uint64_t count) {
 static void *run_streams(void *unused) {
     (void)unused;
     gb_cpu_unbind_thread();
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     for (;;) {
         while (all.first == NULL) {
             pthread_cond_wait(&all.work, &all.lock);
@@ -335,7 +342,7 @@ static struct gb_cpu_stream default_stream = {
     .references = 1, .wake_at = UINT64_MAX, .end = &default_stream.first, .moved = PTHREAD_COND_INITIALIZER};
 
 static struct gb_cpu_stream *locked(struct gb_cpu_stream *stream) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     return stream != NULL ? stream : &default_stream;
 }
 
@@ -350,16 +357,16 @@ static struct gb_cpu_stream *new_stream(void) {
 }
 
 struct gb_cpu_stream *gb_cpu_stream_create(void) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     struct gb_cpu_stream *stream = new_stream();
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     return stream;
 }
 
 void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work)) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     struct gb_cpu_work *work = take_block(bytes);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     work->bytes = bytes;
     work->run = run;
     return work;
@@ -368,7 +375,7 @@ void *gb_cpu_work_make(size_t bytes, void (*run)(struct gb_cpu_work *work)) {
 void gb_cpu_stream_destroy(struct gb_cpu_stream *stream) {
     if (stream != NULL) {
         release(locked(stream));
-        pthread_mutex_unlock(&all.lock);
+        gb_unlock(&all.lock);
     }
 }
 
@@ -394,7 +401,7 @@ static void submit_wait(struct gb_cpu_stream *stream, struct gb_cpu_stream *awai
 void gb_cpu_stream_submit(struct gb_cpu_stream *stream, struct gb_cpu_work *work) {
     work->awaited = NULL;
     submit(locked(stream), work);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* All but the work of which the caller is part: a task may end the program. */
@@ -408,47 +415,47 @@ static void wait_for_all(struct gb_cpu_stream *last) {
 }
 
 void gb_cpu_submit_last(struct gb_cpu_work *work) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     if (all.busy == NULL) {
-        pthread_mutex_unlock(&all.lock);
-        work->run(work);
-        pthread_mutex_lock(&all.lock);
+        gb_unlock(&all.lock);
+        run(work);
+        gb_lock(&all.lock);
         free_work(work);
-        pthread_mutex_unlock(&all.lock);
+        gb_unlock(&all.lock);
         return;
     }
     struct gb_cpu_stream *last = new_stream();
     wait_for_all(last);
     submit(last, work);
     release(last);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 bool gb_cpu_stream_is_idle(struct gb_cpu_stream *stream) {
     bool idle = locked(stream)->state == IDLE;
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     return idle;
 }
 
 void gb_cpu_stream_synchronize(struct gb_cpu_stream *stream) {
     stream = locked(stream);
     await_count(stream, stream->submitted);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 void gb_cpu_streams_drain(void) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     struct gb_cpu_stream *last = new_stream();
     wait_for_all(last);
     await_count(last, last->submitted);
     release(last);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 struct gb_cpu_event *gb_cpu_event_create(void) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     struct gb_cpu_event *event = take_block(sizeof *event);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     return event;
 }
 
@@ -461,10 +468,10 @@ static void reset_event(struct gb_cpu_event *event) {
 
 void gb_cpu_event_destroy(struct gb_cpu_event *event) {
     if (event != NULL) {
-        pthread_mutex_lock(&all.lock);
+        gb_lock(&all.lock);
         reset_event(event);
         give_block(event, sizeof *event);
-        pthread_mutex_unlock(&all.lock);
+        gb_unlock(&all.lock);
     }
 }
 
@@ -474,15 +481,15 @@ void gb_cpu_event_record(struct gb_cpu_event *event, struct gb_cpu_stream *strea
     reset_event(event);
     event->stream = stream;
     event->count = stream->submitted;
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 void gb_cpu_event_synchronize(struct gb_cpu_event *event) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     if (event->stream != NULL) {
         await_count(event->stream, event->count);
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 void gb_cpu_stream_wait(struct gb_cpu_stream *stream, struct gb_cpu_event *event) {
@@ -490,5 +497,5 @@ void gb_cpu_stream_wait(struct gb_cpu_stream *stream, struct gb_cpu_event *event
     if (event->stream != NULL && event->stream != stream) {
         submit_wait(stream, event->stream, event->count);
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }

@@ -57,12 +57,12 @@ static void check(gb_cu_result result, const char *call, const struct gb_where *
 
 static void enter(struct gb_device *base, const struct gb_where *where) {
     struct cuda_device *device = (struct cuda_device *)base;
-    pthread_mutex_lock(&device->lock);
+    gb_lock(&device->lock);
     if (device->context == NULL) {
         check(cuda.context_retain(&device->context, device->handle), "cuDevicePrimaryCtxRetain", where);
     }
     void *context = device->context;
-    pthread_mutex_unlock(&device->lock);
+    gb_unlock(&device->lock);
     check(cuda.context_push(context), "cuCtxPushCurrent", where);
 }
 
@@ -156,7 +156,7 @@ static void *cuda_kernel(struct gb_device *base, void *handle, const char *name,
  * launch with more. Called in the context. */
 static void allow(struct cuda_device *device, struct cuda_kernel *kernel, const struct gb_launch *launch,
                   const struct gb_where *where) {
-    pthread_mutex_lock(&device->lock);
+    gb_lock(&device->lock);
     if (launch->shared_bytes > kernel->shared_limit) {
         int most = 0;
         check(cuda.device_attribute(&most, CU_DEVICE_MAX_SHARED_PER_BLOCK_OPTIN, device->handle),
@@ -174,7 +174,7 @@ static void allow(struct cuda_device *device, struct cuda_kernel *kernel, const 
         check(cuda.function_set(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1), "cuFuncSetAttribute", where);
         kernel->wide_clusters = true;
     }
-    pthread_mutex_unlock(&device->lock);
+    gb_unlock(&device->lock);
 }
 
 static gb_cu_result launch_cluster(struct cuda_kernel *kernel, void *stream, const struct gb_launch *launch) {

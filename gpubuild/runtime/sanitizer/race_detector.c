@@ -207,7 +207,7 @@ __attribute__((constructor)) static void guard(void) {
 }
 
 void gb_check_race_begin(void) {
-    pthread_mutex_lock(&state.lock);
+    gb_lock(&state.lock);
     state.first_segment = state.next_segment;
     state.enough = FEW_SEGMENTS;
 }
@@ -219,7 +219,7 @@ void gb_check_race_end(void) {
         free_pages();
         state.next_segment = 1;
     }
-    pthread_mutex_unlock(&state.lock);
+    gb_unlock(&state.lock);
 }
 
 static uint32_t segment_of(record e) {

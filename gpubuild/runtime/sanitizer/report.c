@@ -64,7 +64,7 @@ static bool earlier(const struct gb_check_finding *a, const struct gb_check_find
 }
 
 void gb_check_note(const struct gb_check_finding *finding) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     struct pending *entry = all.pending;
     while (entry != NULL && !same_operation(&entry->finding, finding)) {
         entry = entry->next;
@@ -78,14 +78,14 @@ void gb_check_note(const struct gb_check_finding *finding) {
         entry->finding = *finding;
         entry->finding.where = *gb_inside();
     }
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 void gb_check_count_launch(const gb_cpu_kernel *kernel) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     all.launches++;
     all.flags |= kernel->flags;
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* ---- locations ---- */
@@ -459,9 +459,9 @@ static void flush(const gb_cpu_kernel *kernel) {
 }
 
 void gb_check_flush(const gb_cpu_kernel *kernel) {
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     flush(kernel);
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
 }
 
 /* ---- the end ---- */
@@ -504,7 +504,7 @@ static bool sum_up(void) {
 
 _Noreturn void gb_check_end(void) {
     (void)fflush(stdout);
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     (void)sum_up();
     _exit(GB_CHECK_EXIT_CODE);
 }
@@ -517,9 +517,9 @@ __attribute__((destructor(101))) static void at_exit(void) {
     }
     gb_cpu_streams_drain();
     (void)fflush(NULL);
-    pthread_mutex_lock(&all.lock);
+    gb_lock(&all.lock);
     bool found = sum_up();
-    pthread_mutex_unlock(&all.lock);
+    gb_unlock(&all.lock);
     if (found) {
         _exit(GB_CHECK_EXIT_CODE);
     }
@@ -529,7 +529,7 @@ __attribute__((destructor(101))) static void at_exit(void) {
 static void at_fatal(void) {
     if (pthread_mutex_trylock(&all.lock) == 0) {
         flush(NULL);
-        pthread_mutex_unlock(&all.lock);
+        gb_unlock(&all.lock);
     }
 }
 

@@ -1,0 +1,214 @@
+"""Find what C and Python can call: functions with ``llvm.emit_c_interface``, and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from gpubuild.engine.host.interface import Argument, Function, Interface, Kernel, Kind, Result
+from gpubuild.engine.ir.query import VIEWS, callee, defining_op, kernel_functions, symbol_name
+
+ATTRIBUTE = "llvm.emit_c_interface"
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+_SCALARS = ("i1", "i8", "i16", "i32", "i64", "index", "f16", "bf16", "f32", "f64")
+_ELEMENTS = {*_SCALARS, "complex<f32>", "complex<f64>"}
+_SMALL_FLOATS = (
+    "f8E5M2",
+    "f8E4M3",
+    "f8E3M4",
+    "f8E4M3FN",
+    "f8E5M2FNUZ",
+    "f8E4M3FNUZ",
+    "f8E4M3B11FNUZ",
+    "f8E8M0FNU",
+)
+# Operations that only read the memory of these operands.
+_READS = {
+    "memref.load": 0, "memref.dim": 0, "memref.rank": 0, "memref.copy": 0, "affine.load": 0, "vector.load": 0,
+    "vector.transfer_read": 0, "vector.maskedload": 0, "gpu.host_register": 0, "gpu.host_unregister": 0,
+}  # fmt: skip
+_OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
+_KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
+_GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
+_TAKES = "takes"
+_RETURNS = "returns"
+
+
+def describe(module: ir.Module, names: dict[str, list[str]]) -> Interface | None:
+    """Return the records of exported functions and of kernels, if there are any.
+
+    ``names`` are those of arguments in the source, by function or MODULE::KERNEL.
+    """
+    top = [op.operation for op in module.body]
+    functions = [
+        _describe(op, names.get(symbol_name(op), []))
+        for op in top
+        if op.name == "func.func" and ATTRIBUTE in op.attributes and op.regions[0].blocks
+    ]
+    kernels = [
+        _describe_kernel(symbol_name(inner), op, names)
+        for inner in top
+        if inner.name == "gpu.module"
+        for op in kernel_functions(inner)
+        if op.name == "gpu.func"
+    ]
+    return Interface(functions=functions, kernels=kernels) if functions or kernels else None
+
+
+def _describe_kernel(module: str, op: ir.Operation, names: dict[str, list[str]]) -> Kernel:
+    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    reasons: list[str] = []
+    known = names.get(f"{module}::{symbol_name(op)}", [])
+    values = list(op.regions[0].blocks[0].arguments)[: len(kind.inputs)]
+    arguments = _arguments(values, known, reasons)
+    for argument in arguments:
+        if argument["type"]["space"] not in _GLOBAL_SPACES:
+            reasons.append(f"{_TAKES} {argument['type']['text']}")
+    return Kernel(
+        module=module,
+        name=symbol_name(op),
+        text=str(kind),
+        reason=reasons[0] if reasons else "",
+        arguments=arguments,
+    )
+
+
+def _arguments(values: Sequence[ir.BlockArgument], names: list[str], reasons: list[str]) -> list[Argument]:
+    return [
+        Argument(
+            name=(names[number] if number < len(names) else "") or f"argument{number}",
+            type=_kind(value.type, _TAKES, reasons),
+            written=isinstance(value.type, ir.MemRefType) and _written(value, set()),
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+def _describe(op: ir.Operation, names: list[str]) -> Function:
+    block = op.regions[0].blocks[0]
+    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    reasons: list[str] = []
+    arguments = _arguments(list(block.arguments), names, reasons)
+    returned = [list(end.operands) for end in _returns(op)]
+    results = [
+        Result(type=_kind(type_, _RETURNS, reasons), owner=_owner([values[number] for values in returned]))
+        for number, type_ in enumerate(kind.results)
+    ]
+    if any(item["owner"] == "device" for item in results):
+        reasons.append("returns device memory of gpu.alloc")
+    return Function(
+        name=symbol_name(op),
+        text=str(kind),
+        reason=reasons[0] if reasons else "",
+        arguments=arguments,
+        results=results,
+    )
+
+
+def _returns(op: ir.Operation) -> list[ir.Operation]:
+    ends = [block.operations[len(block.operations) - 1].operation for block in op.regions[0].blocks]
+    return [end for end in ends if end.name == "func.return"]
+
+
+def _kind(type_: ir.Type, verb: str, reasons: list[str]) -> Kind:
+    """Describe a type; add to ``reasons`` if callers cannot pass it."""
+    text = str(type_)
+    if not isinstance(type_, ir.MemRefType):
+        if text not in _ELEMENTS:
+            reasons.append(f"{verb} {text}")
+        return Kind(text=text, element=text, sizes=None, strides=[], offset=0, contiguous=True, space="")
+    element = str(type_.element_type)
+    strides: list[int | None] = []
+    offset: int | None = 0
+    contiguous = type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
+    if element not in _ELEMENTS and element not in _SMALL_FLOATS:
+        reasons.append(f"{verb} a memref of {element}")
+    try:
+        found, start = type_.get_strides_and_offset()
+        strides = [_static(stride) for stride in found]
+        offset = _static(start)
+    except RuntimeError:
+        reasons.append(f"{verb} {text}, whose layout has no strides")
+    return Kind(
+        text=text,
+        element=element,
+        sizes=[_static(size) for size in type_.shape],
+        strides=strides,
+        offset=offset,
+        contiguous=contiguous,
+        space=str(type_.memory_space or ""),
+    )
+
+
+def _static(value: int) -> int | None:
+    return None if value == _DYNAMIC else value
+
+
+def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
+    """Return whether memory of ``value`` may be written, or escapes; kernels and callees are followed."""
+    for use in value.uses:
+        op, number = use.owner.operation, use.operand_number
+        if op.name in VIEWS or op.name == "memref.extract_strided_metadata":
+            if any(_written(result, seen) for result in op.results if isinstance(result.type, ir.MemRefType)):
+                return True
+        elif _READS.get(op.name, -1) == number:
+            continue
+        elif op.name == "gpu.memcpy":
+            if number != len(op.operands) - 1:
+                return True
+        elif op.name in ("gpu.launch_func", "func.call"):
+            inner = _parameter(op, number)
+            if inner is None:
+                return True
+            key = (hash(inner.owner), inner.arg_number)
+            if key not in seen:
+                seen.add(key)
+                if _written(inner, seen):
+                    return True
+        else:
+            return True
+    return False
+
+
+def _parameter(op: ir.Operation, number: int) -> ir.BlockArgument | None:
+    """Return the parameter of the kernel or function that operand ``number`` of a call is passed to."""
+    top = op
+    called = op.name == "func.call"
+    while top.parent is not None and not (called and top.name == "gpu.module"):
+        top = top.parent
+    if called:
+        path = [callee(op)]
+    else:
+        segments = list(op.attributes["operandSegmentSizes"])
+        number -= sum(segments[:_KERNEL_OPERANDS])
+        path = [part.strip('@"') for part in str(op.attributes["kernel"]).split("::")]
+    for name in path:
+        inner = [op.operation for op in top.regions[0].blocks[0]]
+        found = [op for op in inner if symbol_name(op) == name and op.regions and op.regions[0].blocks]
+        if not found:
+            return None
+        top = found[0]
+    arguments = top.regions[0].blocks[0].arguments
+    return arguments[number] if 0 <= number < len(arguments) else None
+
+
+def _owner(values: list[ir.Value]) -> str:
+    """Return to which part the memory of a result belongs, if each return statement agrees on it."""
+    owners = {_origin(value) for value in values}
+    return owners.pop() if len(owners) == 1 else ""
+
+
+def _origin(value: ir.Value) -> str:
+    op = defining_op(value)
+    while op is not None and op.name in VIEWS:
+        value = op.operands[0]
+        op = defining_op(value)
+    if op is None:
+        block = ir.BlockArgument(value).owner
+        return (
+            "argument"
+            if block.owner.operation.name == "func.func" and block == block.region.blocks[0]
+            else ""
+        )
+    return "device" if op.name == "gpu.alloc" else _OWNERS.get(op.name, "")

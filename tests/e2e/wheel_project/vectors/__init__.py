@@ -1,0 +1,5 @@
+"""Vectors on GPUs and CPUs."""
+
+from vectors.kernels import saxpy
+
+__all__ = ["saxpy"]
