@@ -52,7 +52,7 @@ class _Reader:
             select=self._select(node, offload, targets, modules),
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
-            passes=_passes(_child(node, "passes")),
+            passes=self._passes(node),
             host=options,
             source_hosts={
                 source: own
@@ -141,6 +141,15 @@ class _Reader:
                 self._problems.add(member.node.place, f"module '{name}' {trouble}")
         return value
 
+    def _passes(self, node: Node) -> Passes:
+        listed = _child(node, "passes")
+        given = {key: str(member.node.scalar) for key, member in (listed.members if listed else {}).items()}
+        pipeline = node.members.get("pipeline")
+        if pipeline and "source" in given:
+            self._problems.add(pipeline.place, "'pipeline' replaces `passes: {source: …}`: write one of them")
+        source = str(pipeline.node.scalar) if pipeline else given.pop("source", "")
+        return Passes(source=source, host=given.pop("host", ""), kinds=given)
+
     def _device_libs(self, node: Node | None) -> dict[str, tuple[Path, ...]]:
         if node is None:
             return {}
@@ -183,8 +192,3 @@ def _child(node: Node | None, key: str) -> Node | None:
 
 def _texts(node: Node | None) -> tuple[str, ...]:
     return tuple(str(item.scalar) for item in node.items) if node else ()
-
-
-def _passes(node: Node | None) -> Passes:
-    given = {key: str(member.node.scalar) for key, member in (node.members if node else {}).items()}
-    return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)

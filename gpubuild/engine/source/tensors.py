@@ -1,0 +1,126 @@
+"""Pipelines ``linalg`` and ``tosa``: lower functions on tensors to kernels and host code.
+
+Upstream's passes fuse, bufferize and make loops. Kernels of loops are made by
+:mod:`parallel_loops`, memory for them by :mod:`device_memory`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlir import ir
+from mlir.dialects.transform import interpreter
+
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.source import device_memory, parallel_loops
+from gpubuild.errors import StepError
+
+# Dialects that other projects lower, and the tools for that.
+_FOREIGN = {
+    "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
+    "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-linalg",
+    "mhlo": "mlir-hlo-opt --hlo-legalize-to-stablehlo",
+    "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
+    "tfl": "iree-import-tflite",
+}
+_FROM_TOSA = (
+    "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
+    "tosa-to-linalg-named,canonicalize,tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,"
+    "tosa-to-arith{include-apply-rescale=1},tosa-to-tensor,tosa-to-scf),canonicalize,cse)"
+)
+# Only elementwise operations become generic: a fused generic operation is computed again in each
+# iteration of its user, so products keep their names and are not fused with what feeds them.
+_GENERALIZE = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %softmax = transform.structured.match ops{["linalg.softmax"]} in %module
+      : (!transform.any_op) -> !transform.any_op
+    %parts = transform.structured.decompose_interface %softmax : (!transform.any_op) -> !transform.any_op
+    %named = transform.structured.match ops{[NAMES]} in %module : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+_ELEMENTWISE = (
+    "abs", "add", "broadcast", "ceil", "copy", "div", "div_unsigned", "elementwise", "erf", "exp",
+    "floor", "log", "map", "max", "min", "mul", "negf", "powf", "reciprocal", "round", "rsqrt",
+    "select", "sqrt", "square", "sub", "tanh", "transpose",
+)  # fmt: skip
+_FUSE = "builtin.module(func.func(linalg-fuse-elementwise-ops),canonicalize,cse)"
+_BUFFERIZE = (
+    "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
+    "one-shot-bufferize{bufferize-function-boundaries=1 "
+    "function-boundary-type-conversion=identity-layout-map},"
+    "buffer-results-to-out-params{add-result-attr=1 hoist-static-allocs=1 hoist-dynamic-allocs=1 "
+    "modify-public-functions=1},canonicalize,cse,buffer-deallocation-pipeline,func.func(buffer-hoisting),"
+    "canonicalize,cse)"
+)
+_LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
+_OUTLINE = (
+    "builtin.module(func.func(scf-parallel-for-to-nested-fors),canonicalize,cse,"
+    "gpu-launch-sink-index-computations,gpu-kernel-outlining,canonicalize,cse)"
+)
+_ASYNC = "builtin.module(canonicalize,cse,func.func(gpu-async-region),canonicalize)"
+
+
+def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
+    """Run pipeline ``name`` on ``module``. Raises ``StepError`` with locations in the source."""
+
+    def warn(op: ir.Operation, message: str) -> None:
+        io.warn(replace(about(op, message, source), severity="warning").render())
+
+    _refuse_foreign(module, source)
+    if name == "tosa":
+        contexts.run_passes(module, _FROM_TOSA, source=source)
+    contexts.run_passes(module, "builtin.module(inline,symbol-dce,canonicalize,cse)", source=source)
+    _generalize(module)
+    contexts.run_passes(module, _FUSE, source=source)
+    for op in _without_parallel_loops(module):
+        warn(op, f"'{op.name}' stays on the host: it has no parallel loop")
+    for passes in (_BUFFERIZE, _LOOPS):
+        contexts.run_passes(module, passes, source=source)
+    functions = operations(module.operation, ("func.func",))
+    for function in functions:
+        parallel_loops.fuse(function)
+        parallel_loops.use_registers(function)
+    # Bounds that are constants are known as such after folding.
+    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
+    functions = operations(module.operation, ("func.func",))
+    for function in functions:
+        parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", warn)
+    contexts.run_passes(module, _OUTLINE, source=source)
+    for function in operations(module.operation, ("func.func",)):
+        device_memory.use_device_memory(function, module.operation)
+    contexts.run_passes(module, _ASYNC, source=source)
+
+
+def _refuse_foreign(module: ir.Module, source: SourceText) -> None:
+    found = matching(module.operation, lambda op: op.name.partition(".")[0] in _FOREIGN)
+    if found:
+        tool = _FOREIGN[found[0].name.partition(".")[0]]
+        raise StepError(
+            "the source is in a dialect that other tools lower",
+            diagnostics=[about(op, f"'{op.name}' is not lowered here", source) for op in found[:10]],
+            hint=f"lower it to linalg on tensors first: {tool}",
+        )
+
+
+def _generalize(module: ir.Module) -> None:
+    names = ", ".join(f'"linalg.{name}"' for name in _ELEMENTWISE)
+    schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
+    sequence = schedule.body.operations[0]
+    interpreter.apply_named_sequence(module, sequence, schedule)
+
+
+def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
+    def only_reduces(op: ir.Operation) -> bool:
+        if op.name != "linalg.generic":
+            return False
+        kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+        return bool(kinds) and not any("parallel" in kind for kind in kinds)
+
+    return matching(module.operation, only_reduces)
