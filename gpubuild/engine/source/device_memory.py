@@ -9,17 +9,19 @@ is copied around each launch instead.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations
+from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes, matching, operations, symbol_name
 from gpubuild.engine.source.parallel_loops import is_result, root
 from gpubuild.support.frozen import frozen
 
 _LAUNCH = "gpu.launch_func"
 _DESCRIPTOR_ONLY = VIEWS | {"memref.dim", "memref.rank", "memref.extract_strided_metadata"}
 _DEALLOC = ("memref.dealloc",)
+_UPLOAD = "gpubuildConstant"  # of the runtime, abi/constants.c
 
 
 class _Buffer:
@@ -53,6 +55,7 @@ def use_device_memory(function: ir.Operation, kernels: ir.Operation) -> None:
 class _Placement:
     def __init__(self, function: ir.Operation, launches: list[ir.Operation], module: ir.Operation) -> None:
         self._function = function
+        self._module = module
         self._writes = {op: _written_arguments(op, module) for op in launches}
         self._buffers: list[_Buffer] = []
         self._unreleased: list[tuple[ir.Block, ir.Value]] = []
@@ -66,9 +69,14 @@ class _Placement:
             buffer.traced = structured and self._classify(buffer)
 
     def run(self) -> None:
-        for buffer in self._buffers:
-            if buffer.traced:
+        traced = [buffer for buffer in self._buffers if buffer.traced]
+        for buffer in traced:
+            if not _is_constant(buffer.host, self._module):
                 self._allocate(buffer)
+        for buffer in traced:  # each at the start of the function, so in front of all else
+            if _is_constant(buffer.host, self._module):
+                buffer.device = _uploaded(buffer.host, self._function, self._module)
+                buffer.device_current = True
         for block in self._function.regions[0].blocks:
             self._walk(block)
         for block, device in self._unreleased:  # behind the copies at the end of the block
@@ -84,7 +92,11 @@ class _Placement:
 
     def _classify(self, buffer: _Buffer) -> bool:
         """Return whether all uses are understood; note whether host code is among them."""
-        if not _is_plain(buffer.host):
+        op = defining_op(buffer.host)
+        variable = (
+            op is not None and op.name == "memref.get_global" and not _is_constant(buffer.host, self._module)
+        )
+        if variable or not _is_plain(buffer.host):
             return False
         pending, understood = [buffer.host], True
         while pending:
@@ -297,6 +309,77 @@ def _may_be_written(memory: ir.Value) -> bool:
         elif op.name not in ("memref.load", "memref.dim", "vector.load"):
             return True
     return False
+
+
+def _global(value: ir.Value, module: ir.Operation) -> ir.Operation | None:
+    """Return the ``memref.global`` that ``value`` is the address of."""
+    op = defining_op(value)
+    if op is None or op.name != "memref.get_global":
+        return None
+    name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+    return next(g for g in operations(module, ("memref.global",)) if symbol_name(g) == name)
+
+
+def _is_constant(value: ir.Value, module: ir.Operation) -> bool:
+    found = _global(value, module)
+    return found is not None and "constant" in found.attributes
+
+
+def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> ir.Value:
+    """Return the copy of a constant on the device, which the runtime makes at its first use."""
+    held = _global(host, module)
+    assert held is not None  # noqa: S101 - the caller has asked
+    name = f"{symbol_name(held)}.on_devices"
+    _declare(name, held, module)
+    kind = ir.MemRefType(host.type)
+    emit = Emitter(function.regions[0].blocks[0].operations[0].operation)
+    index, word = ir.IndexType.get(), ir.IntegerType.get_signless(64)
+    pointer = ir.Type.parse("!llvm.ptr")
+    here = emit.value("memref.get_global", [], kind, {"name": ir.FlatSymbolRefAttr.get(symbol_name(held))})
+    source = emit.value("memref.extract_aligned_pointer_as_index", [here], index)
+    bytes_ = emit.constant(prod(kind.shape) * (element_bytes(kind.element_type) or 0))
+    copies = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(name)})
+    copies = emit.value("arith.index_cast", [emit.value("llvm.ptrtoint", [copies], word)], index)
+    callee = {"callee": ir.FlatSymbolRefAttr.get(_UPLOAD)}
+    address = emit.value("func.call", [copies, source, bytes_], index, callee)
+    address = emit.value("llvm.inttoptr", [emit.value("arith.index_cast", [address], word)], pointer)
+    array = f"array<{kind.rank} x i64>"
+    fields = f", {array}, {array}" if kind.rank else ""
+    descriptor = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{fields})>")
+    value = emit.value("llvm.mlir.poison", [], descriptor)
+    strides = [prod(kind.shape[n + 1 :]) for n in range(kind.rank)]
+    numbers = {(2,): 0, **{(3, n): size for n, size in enumerate(kind.shape)}}
+    numbers |= {(4, n): stride for n, stride in enumerate(strides)}
+    parts = {(0,): address, (1,): address, **{at: emit.constant(n, word) for at, n in numbers.items()}}
+    for at, part in parts.items():
+        value = emit.value(
+            "llvm.insertvalue", [value, part], descriptor, {"position": ir.DenseI64ArrayAttr.get(at)}
+        )
+    return emit.cast(value, kind)
+
+
+def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
+    """Declare the runtime's function and the list of a constant's copies, once each."""
+    names = {symbol_name(op.operation) for op in module.regions[0].blocks[0]}
+    emit = Emitter(_after(after))
+    if name not in names:
+        attributes = {
+            "sym_name": ir.StringAttr.get(name),
+            "global_type": ir.TypeAttr.get(ir.Type.parse("!llvm.ptr")),
+            "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
+        }
+        variable = emit.op("llvm.mlir.global", [], [], attributes, regions=1)
+        inside = emit.inside(variable.regions[0].blocks.append())
+        zero = inside.value("llvm.mlir.zero", [], ir.Type.parse("!llvm.ptr"))
+        inside.op("llvm.return", [zero], [])
+    if _UPLOAD not in names:
+        index = ir.IndexType.get()
+        attributes = {
+            "sym_name": ir.StringAttr.get(_UPLOAD),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get([index] * 3, [index])),
+            "sym_visibility": ir.StringAttr.get("private"),
+        }
+        emit.op("func.func", [], [], attributes, regions=1)
 
 
 def _is_alloc(value: ir.Value) -> bool:

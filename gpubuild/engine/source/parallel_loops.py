@@ -32,6 +32,58 @@ def root(value: ir.Value) -> ir.Value:
     return value
 
 
+def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
+    """Return the dimensions of arguments that linalg requires to be equal: pairs of argument and dimension."""
+    groups: list[list[tuple[ir.Value, int]]] = []
+    for op in operations(function, ("linalg.generic",)):
+        loops: dict[int, list[tuple[ir.Value, int]]] = {}
+        for value, attribute in zip(op.operands, ir.ArrayAttr(op.attributes["indexing_maps"]), strict=True):
+            if isinstance(value.type, ir.MemRefType):
+                for number, expression in enumerate(ir.AffineMapAttr(attribute).value.results):
+                    if isinstance(expression, ir.AffineDimExpr):
+                        loop = expression.position
+                        loops.setdefault(loop, []).append((value, number))
+        for equal in loops.values():
+            members = [member for one in equal for member in (one, _extent_of(*one)) if member]
+            touched = [group for group in groups if any(member in group for member in members)]
+            groups = [group for group in groups if group not in touched]
+            groups.append([*members, *(member for group in touched for member in group)])
+    arguments = list(function.regions[0].blocks[0].arguments)
+    found = []
+    for group in groups:
+        own = sorted({(arguments.index(v), n) for v, n in group if v in arguments})
+        if len(own) > 1:
+            found.append(own)
+    return found
+
+
+def _extent_of(value: ir.Value, dimension: int) -> tuple[ir.Value, int] | None:
+    """Return the memref, and its dimension, of which an allocation has this dynamic extent."""
+    op = defining_op(value)
+    kind = ir.MemRefType(value.type)
+    if op is None or op.name != "memref.alloc" or not kind.is_dynamic_dim(dimension):
+        return None
+    size = defining_op(op.operands[sum(kind.is_dynamic_dim(n) for n in range(dimension))])
+    if size is None or size.name != "memref.dim":
+        return None
+    number = constant_integer(size.operands[1])
+    return None if number is None else (size.operands[0], number)
+
+
+def share_extents(function: ir.Operation, groups: list[list[tuple[int, int]]]) -> None:
+    """Let all dimensions of a group be read from its first, so that loops over them have equal bounds."""
+    arguments = list(function.regions[0].blocks[0].arguments)
+    for op in operations(function, ("memref.dim",)):
+        number = constant_integer(op.operands[1])
+        if op.operands[0] not in arguments or number is None:
+            continue
+        own = (arguments.index(op.operands[0]), number)
+        group = next((group for group in groups if own in group), [own])
+        if group[0] != own:
+            op.operands[0] = arguments[group[0][0]]
+            op.operands[1] = Emitter(op).constant(group[0][1])
+
+
 def fuse(function: ir.Operation) -> None:
     """Merge neighbouring parallel loops of equal bounds that share only the elements of an iteration."""
     blocks = {loop.block for loop in operations(function, (_LOOP,))}

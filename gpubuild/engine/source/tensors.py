@@ -57,7 +57,7 @@ _BUFFERIZE = (
     "function-boundary-type-conversion=identity-layout-map},"
     "buffer-results-to-out-params{add-result-attr=1 hoist-static-allocs=1 hoist-dynamic-allocs=1 "
     "modify-public-functions=1},canonicalize,cse,buffer-deallocation-pipeline,func.func(buffer-hoisting),"
-    "canonicalize,cse)"
+    "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
 _OUTLINE = (
@@ -81,21 +81,30 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     contexts.run_passes(module, _FUSE, source=source)
     for op in _without_parallel_loops(module):
         warn(op, f"'{op.name}' stays on the host: it has no parallel loop")
-    for passes in (_BUFFERIZE, _LOOPS):
-        contexts.run_passes(module, passes, source=source)
-    functions = operations(module.operation, ("func.func",))
-    for function in functions:
+    contexts.run_passes(module, _BUFFERIZE, source=source)
+    extents = {
+        symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
+    }
+    contexts.run_passes(module, _LOOPS, source=source)
+    for function in _defined(module):
+        parallel_loops.share_extents(function, extents[symbol_name(function)])
+    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
+    for function in _defined(module):
         parallel_loops.fuse(function)
         parallel_loops.use_registers(function)
     # Bounds that are constants are known as such after folding.
     contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
-    functions = operations(module.operation, ("func.func",))
-    for function in functions:
+    for function in _defined(module):
         parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", warn)
     contexts.run_passes(module, _OUTLINE, source=source)
-    for function in operations(module.operation, ("func.func",)):
+    for function in _defined(module):
         device_memory.use_device_memory(function, module.operation)
     contexts.run_passes(module, _ASYNC, source=source)
+
+
+def _defined(module: ir.Module) -> list[ir.Operation]:
+    """Return the functions that have a body."""
+    return [op for op in operations(module.operation, ("func.func",)) if op.regions[0].blocks]
 
 
 def _refuse_foreign(module: ir.Module, source: SourceText) -> None:
