@@ -33,7 +33,7 @@ def root(value: ir.Value) -> ir.Value:
 
 
 def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
-    """Return the dimensions of arguments that linalg requires to be equal: pairs of argument and dimension."""
+    """Return the dimensions of arguments that linalg requires to be equal, as pairs of numbers."""
     groups: list[list[tuple[ir.Value, int]]] = []
     for op in operations(function, ("linalg.generic",)):
         loops: dict[int, list[tuple[ir.Value, int]]] = {}
@@ -290,8 +290,8 @@ def _forward(block: ir.Block) -> None:
             for store in list(known):
                 same = list(store.operands)[1:] == list(op.operands)[1:]
                 if same and not _used_between(block, store, op):
-                    store.erase()
                     known.remove(store)
+                    store.erase()
                 elif same or may_alias(store.operands[1], op.operands[1]):
                     known.remove(store)
             known.append(op)

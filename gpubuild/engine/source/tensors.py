@@ -12,8 +12,9 @@ from mlir import ir
 from mlir.dialects.transform import interpreter
 
 from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import device_memory, parallel_loops
 from gpubuild.errors import StepError
@@ -81,6 +82,7 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     contexts.run_passes(module, _FUSE, source=source)
     for op in _without_parallel_loops(module):
         warn(op, f"'{op.name}' stays on the host: it has no parallel loop")
+    _separate_fills(module)
     contexts.run_passes(module, _BUFFERIZE, source=source)
     extents = {
         symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
@@ -123,6 +125,18 @@ def _generalize(module: ir.Module) -> None:
     schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
     sequence = schedule.body.operations[0]
     interpreter.apply_named_sequence(module, sequence, schedule)
+
+
+def _separate_fills(module: ir.Module) -> None:
+    """Give each user of a filled tensor its own, since each would copy a common one."""
+    for fill in operations(module.operation, ("linalg.fill",)):
+        for use in list(fill.results[0].uses)[1:]:
+            emit = Emitter(use.owner.operation)
+            copy = emit.copy(fill)
+            empty = defining_op(fill.operands[1])
+            if empty is not None and empty.name == "tensor.empty":
+                copy.operands[1] = Emitter(copy).copy(empty).results[0]
+            use.owner.operation.operands[use.operand_number] = copy.results[0]
 
 
 def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
