@@ -6,17 +6,19 @@ loops on buffers that are proven distinct by their allocation, and leave sums in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, first, matching, operations
+from gpubuild.support.frozen import frozen
 
 WORK_ITEMS = 256  # of a workgroup: many enough for every GPU, and within the limit of each
 WIDTH = 32  # of its rows, where loops have two dimensions or more: a subgroup of NVIDIA GPUs
 _LOOP = "scf.parallel"
-_ACCESSES = ("memref.load", "memref.store")
+_ACCESSES = ("memref.load", "memref.store")  # the memref is operand 0, and operand 1
+_MAY_USE_MEMORY = ("memref", "vector", "func", "gpu", "linalg")
 # Dialects of the operations that a kernel may contain.
 _IN_KERNELS = frozenset({"arith", "math", "memref", "scf", "affine", "index", "complex", "vector"})
 _NOT_IN_KERNELS = frozenset({"memref.alloc", "memref.dealloc", "memref.copy", "memref.realloc", "scf.forall"})
@@ -111,46 +113,54 @@ def _fusible(before: ir.Operation, after: ir.Operation) -> bool:
     if list(before.operands) != list(after.operands) or before.results or after.results:
         return False
     # Both run in one iteration then, so what one writes and the other uses must be the same element.
-    writes = [_written(loop) for loop in (before, after)]
-    accesses = [list(_accesses(loop)) for loop in (before, after)]
-    if any(kind is None for kind in accesses[0] + accesses[1]):
+    accesses = [_accesses(loop) for loop in (before, after)]
+    if accesses[0] is None or accesses[1] is None:
         return False
-    for own, others in ((0, 1), (1, 0)):
-        for memory in writes[own]:
-            both = [
-                access
-                for access in accesses[own] + accesses[others]
-                if access and may_alias(access[0], memory)
-            ]
-            if any(access[0] != memory for access in both if access):
+    for own, others in (accesses, accesses[::-1]):
+        for memory in {access.memory for access in own if access.writes}:
+            if not any(may_alias(access.memory, memory) for access in others):
+                continue
+            both = [access for access in (*own, *others) if may_alias(access.memory, memory)]
+            if any(access.memory != memory or access.element != both[0].element for access in both):
                 return False
-            if any(access[0] == memory for access in accesses[others] if access) and not all(
-                access[1] for access in both if access
-            ):
+            if not _is_own(both[0].element, len(before.regions[0].blocks[0].arguments)):
                 return False
     return True
 
 
-def _written(loop: ir.Operation) -> list[ir.Value]:
-    found: list[ir.Value] = []
-    for op in operations(loop, ("memref.store",)):
-        if op.operands[1] not in found:
-            found.append(op.operands[1])
+@frozen
+class _Access:
+    """A load or store. An index of ``element`` is a dimension of the loop, or a constant, or unknown."""
+
+    memory: ir.Value
+    writes: bool
+    element: tuple[tuple[str, int] | None, ...]
+
+
+def _accesses(loop: ir.Operation) -> list[_Access] | None:
+    """Return the loads and stores in ``loop``; ``None`` if other operations use memory."""
+    own = list(loop.regions[0].blocks[0].arguments)
+    found = []
+    for op in matching(loop, lambda op: op.name.partition(".")[0] in _MAY_USE_MEMORY):
+        if op.name in _ACCESSES:
+            at = _ACCESSES.index(op.name)
+            element = tuple(_index(value, own) for value in list(op.operands)[at + 1 :])
+            found.append(_Access(memory=op.operands[at], writes=at == 1, element=element))
+        elif op.name != "memref.dim":
+            return None
     return found
 
 
-def _accesses(loop: ir.Operation) -> Iterator[tuple[ir.Value, bool] | None]:
-    """Yield each memref that is accessed and whether at the iteration's own element; None if unknown."""
-    own = list(loop.regions[0].blocks[0].arguments)
-    for op in matching(
-        loop, lambda op: op.name.partition(".")[0] in ("memref", "vector", "func", "gpu", "linalg")
-    ):
-        if op.name in _ACCESSES:
-            at = 0 if op.name == "memref.load" else 1
-            memory, indices = op.operands[at], list(op.operands)[at + 1 :]
-            yield memory, len(indices) == len(own) and all(a == b for a, b in zip(indices, own, strict=True))
-        elif op.name != "memref.dim":
-            yield None
+def _index(value: ir.Value, own: list[ir.Value]) -> tuple[str, int] | None:
+    if value in own:
+        return "dimension", own.index(value)
+    constant = constant_integer(value)
+    return None if constant is None else ("constant", constant)
+
+
+def _is_own(element: tuple[tuple[str, int] | None, ...], rank: int) -> bool:
+    """Return whether each iteration of a loop with ``rank`` dimensions has an element of its own."""
+    return None not in element and all(("dimension", number) in element for number in range(rank))
 
 
 def may_alias(left: ir.Value, right: ir.Value) -> bool:

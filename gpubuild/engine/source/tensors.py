@@ -17,16 +17,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import device_memory, parallel_loops
-from gpubuild.errors import StepError
 
-# Dialects that other projects lower, and the tools for that.
-_FOREIGN = {
-    "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
-    "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-linalg",
-    "mhlo": "mlir-hlo-opt --hlo-legalize-to-stablehlo",
-    "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
-    "tfl": "iree-import-tflite",
-}
 _FROM_TOSA = (
     "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
     "tosa-to-linalg-named,canonicalize,tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,"
@@ -74,16 +65,16 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     def warn(op: ir.Operation, message: str) -> None:
         io.warn(replace(about(op, message, source), severity="warning").render())
 
-    _refuse_foreign(module, source)
     if name == "tosa":
         contexts.run_passes(module, _FROM_TOSA, source=source)
     contexts.run_passes(module, "builtin.module(inline,symbol-dce,canonicalize,cse)", source=source)
     _generalize(module)
     contexts.run_passes(module, _FUSE, source=source)
-    for op in _without_parallel_loops(module):
-        warn(op, f"'{op.name}' stays on the host: it has no parallel loop")
     _separate_fills(module)
+    _keep_arguments(module)
     contexts.run_passes(module, _BUFFERIZE, source=source)
+    for op in _without_parallel_loops(module):
+        warn(op, "this stays on the host: it has no parallel loop")
     extents = {
         symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
     }
@@ -109,22 +100,26 @@ def _defined(module: ir.Module) -> list[ir.Operation]:
     return [op for op in operations(module.operation, ("func.func",)) if op.regions[0].blocks]
 
 
-def _refuse_foreign(module: ir.Module, source: SourceText) -> None:
-    found = matching(module.operation, lambda op: op.name.partition(".")[0] in _FOREIGN)
-    if found:
-        tool = _FOREIGN[found[0].name.partition(".")[0]]
-        raise StepError(
-            "the source is in a dialect that other tools lower",
-            diagnostics=[about(op, f"'{op.name}' is not lowered here", source) for op in found[:10]],
-            hint=f"lower it to linalg on tensors first: {tool}",
-        )
-
-
 def _generalize(module: ir.Module) -> None:
     names = ", ".join(f'"linalg.{name}"' for name in _ELEMENTWISE)
     schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
     sequence = schedule.body.operations[0]
     interpreter.apply_named_sequence(module, sequence, schedule)
+
+
+def _keep_arguments(module: ir.Module) -> None:
+    """Forbid writes to the caller's tensors, which upstream allows by default."""
+    writable = "bufferization.writable"
+    for function in _defined(module):
+        kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
+        given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(kinds)
+        found = []
+        for kind, attributes in zip(kinds, given, strict=True):
+            named = {a.name: a.attr for a in ir.DictAttr(attributes)} if attributes else {}
+            if isinstance(kind, ir.RankedTensorType):
+                named.setdefault(writable, ir.BoolAttr.get(False))
+            found.append(ir.DictAttr.get(named))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
 
 
 def _separate_fills(module: ir.Module) -> None:
