@@ -126,6 +126,9 @@ class _Placement:
                     kernels.add(found)
                     if number in self._writes[inner]:
                         written.add(found)
+                elif inner.name == "memref.copy" and not self._buffers[found].on_host:
+                    kernels.add(found)  # it is copied on the device
+                    written.add(found)
                 else:
                     host.add(found)
         return _Uses(kernels=frozenset(kernels), written=frozenset(written), host=frozenset(host))
@@ -174,6 +177,7 @@ class _Placement:
         emit = Emitter(launch)
         written = self._writes[launch]
         local: dict[int, ir.Value] = {}
+        changed: set[int] = set()  # only these are copied back: others may share memory with one of them
         for number, value in enumerate(list(launch.operands)):
             found = self._find(value)
             if found is None:
@@ -185,11 +189,13 @@ class _Placement:
             if buffer.traced:
                 self._to_device(emit, buffer)
             launch.operands[number] = _view(emit, value, buffer.host, local.get(found) or buffer.device)
-            if buffer.traced and number in written:
+            if number in written:
+                changed.add(found)
                 buffer.host_current, buffer.device_current = False, True
         after = Emitter(_after(launch))
         for found, device in local.items():
-            after.op("gpu.memcpy", [self._buffers[found].host, device], [])
+            if found in changed:
+                after.op("gpu.memcpy", [self._buffers[found].host, device], [])
             after.op("gpu.dealloc", [device], [])
 
     def _copy(self, op: ir.Operation) -> None:
@@ -223,9 +229,8 @@ class _Placement:
         buffer = self._side(op.operands[0])
         if buffer is None:
             return
+        # `canonicalize` erases allocations of the host that have no other use.
         Emitter(op).op("gpu.dealloc", [buffer.device], [])
-        if not buffer.on_host:
-            op.erase()
 
     def _enter(self, op: ir.Operation) -> None:
         """Walk regions with launches. What both sides use in them is current on both at each border."""

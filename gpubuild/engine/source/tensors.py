@@ -45,7 +45,7 @@ _ELEMENTWISE = (
 _FUSE = "builtin.module(func.func(linalg-fuse-elementwise-ops),canonicalize,cse)"
 _BUFFERIZE = (
     "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
-    "one-shot-bufferize{bufferize-function-boundaries=1 "
+    "one-shot-bufferize{bufferize-function-boundaries=1 allow-return-allocs-from-loops=1 "
     "function-boundary-type-conversion=identity-layout-map},"
     "buffer-results-to-out-params{add-result-attr=1 hoist-static-allocs=1 hoist-dynamic-allocs=1 "
     "modify-public-functions=1},canonicalize,cse,buffer-deallocation-pipeline,func.func(buffer-hoisting),"
@@ -71,6 +71,7 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     _generalize(module)
     contexts.run_passes(module, _FUSE, source=source)
     _separate_fills(module)
+    _keep_carried(module)
     _keep_arguments(module)
     contexts.run_passes(module, _BUFFERIZE, source=source)
     for op in _without_parallel_loops(module):
@@ -105,6 +106,17 @@ def _generalize(module: ir.Module) -> None:
     schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
     sequence = schedule.body.operations[0]
     interpreter.apply_named_sequence(module, sequence, schedule)
+
+
+def _keep_carried(module: ir.Module) -> None:
+    """Put each tensor that a loop carries back to where it was, so that it stays in one buffer."""
+    for loop in operations(module.operation, ("scf.for",)):
+        block = loop.regions[0].blocks[0]
+        end = list(block)[-1].operation
+        for number, carried in enumerate(list(block.arguments)[1:]):
+            if isinstance(carried.type, ir.RankedTensorType) and end.operands[number] != carried:
+                name, kind = "bufferization.materialize_in_destination", carried.type
+                end.operands[number] = Emitter(end).value(name, [end.operands[number], carried], kind)
 
 
 def _keep_arguments(module: ir.Module) -> None:

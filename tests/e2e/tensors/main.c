@@ -15,6 +15,11 @@ void _mlir_ciface_parts(Memref *, Memref *);
 void _mlir_ciface_two(Memref *, Memref *, Memref *);
 void _mlir_ciface_batch(Memref *, Memref *);
 
+void _mlir_ciface_power(Memref *, intptr_t, Memref *);
+float _mlir_ciface_double_state(intptr_t);
+void _mlir_ciface_one_of(Memref *, Memref *, _Bool, _Bool);
+void _mlir_ciface_increment(Memref *);
+
 static int wrong;
 
 static void check(const char *what, double got, double expected) {
@@ -94,6 +99,38 @@ static void batch(void) {
   }
 }
 
+static void power(void) {
+  float x[16] = {1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1}, y[16];
+  const double expected[4] = {1, 5, 10, 10};  // binomial coefficients
+  Memref in = MEMREF(x, 2, 4, 4), out = MEMREF(y, 2, 4, 4);
+  _mlir_ciface_power(&in, 4, &out);
+  for (int i = 0; i < 4; ++i) check("power", y[i], expected[i]);
+  _mlir_ciface_power(&in, 0, &out);
+  for (int i = 0; i < 16; ++i) check("power of one", y[i], x[i]);
+}
+
+static void unknown_memory(void) {
+  check("variable", _mlir_ciface_double_state(3), 8);
+  check("variable", _mlir_ciface_double_state(1), 16);
+  for (int first = 0; first < 2; ++first) {
+    float a[40], b[40];
+    for (int i = 0; i < 40; ++i) a[i] = (float)i, b[i] = (float)(100 + i);
+    Memref x = {a, a, 1, {13, 3}}, y = {b, b, 2, {13, 2}};
+    _mlir_ciface_one_of(&x, &y, first, 1);
+    _mlir_ciface_one_of(&x, &y, first, 0);
+    for (int i = 0; i < 13; ++i) {
+      float u = (float)(1 + 3 * i), v = (float)(102 + 2 * i);
+      if (first) u *= 2; else v *= 2;
+      check("one of two", a[1 + 3 * i], u), check("one of two", b[2 + 2 * i], u + v);
+    }
+    check("a gap", a[2], 2), check("a gap", b[3], 103);
+  }
+  float x[5] = {1, 2, 3, 4, 5};
+  Memref whole = MEMREF(x, 1, 5);
+  _mlir_ciface_increment(&whole);
+  for (int i = 0; i < 5; ++i) check("increment", x[i], i + 2);
+}
+
 int main(void) {
   sum_of_squares(1000);
   sum_of_squares(0);
@@ -103,6 +140,8 @@ int main(void) {
   parts();
   two();
   batch();
+  power();
+  unknown_memory();
   printf("%d wrong\n", wrong);
   return wrong != 0;
 }

@@ -84,3 +84,72 @@ func.func @batch(%x: tensor<2x3x5x7xf32>) -> tensor<2x3x5xf32> attributes {llvm.
     (%a: f32, %b: f32) { %q = arith.addf %a, %b : f32 linalg.yield %q : f32 }
   return %r : tensor<2x3x5xf32>
 }
+
+// A product in a loop, which cannot be computed in place.
+func.func @power(%x: tensor<4x4xf32>, %count: index) -> tensor<4x4xf32> attributes {llvm.emit_c_interface} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %r = scf.for %i = %c0 to %count step %c1 iter_args(%t = %x) -> tensor<4x4xf32> {
+    %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+    %next = linalg.matmul ins(%t, %x : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+    scf.yield %next : tensor<4x4xf32>
+  }
+  return %r : tensor<4x4xf32>
+}
+
+// Memory whose uses are not all known: a variable, a memref with gaps, one of two memrefs, branches.
+memref.global "private" @state : memref<64xf32> = dense<1.0>
+
+func.func @double_state(%times: index) -> f32 attributes {llvm.emit_c_interface} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %two = arith.constant 2.0 : f32
+  scf.for %i = %c0 to %times step %c1 {
+    %state = memref.get_global @state : memref<64xf32>
+    linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%state : memref<64xf32>) {
+    ^bb0(%a: f32):
+      %p = arith.mulf %a, %two : f32
+      linalg.yield %p : f32
+    }
+  }
+  %again = memref.get_global @state : memref<64xf32>
+  %last = arith.constant 63 : index
+  %r = memref.load %again[%last] : memref<64xf32>
+  return %r : f32
+}
+
+!gaps = memref<?xf32, strided<[?], offset: ?>>
+func.func @one_of(%a: !gaps, %b: !gaps, %first: i1, %done: i1) attributes {llvm.emit_c_interface} {
+  %two = arith.constant 2.0 : f32
+  cf.cond_br %done, ^end, ^work
+^work:
+  %one = arith.select %first, %a, %b : !gaps
+  linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%one : !gaps) {
+  ^bb0(%x: f32):
+    %p = arith.mulf %x, %two : f32
+    linalg.yield %p : f32
+  }
+  linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%a : !gaps) outs(%b : !gaps) {
+  ^bb0(%x: f32, %y: f32):
+    %p = arith.addf %x, %y : f32
+    linalg.yield %p : f32
+  }
+  cf.br ^end
+^end:
+  return
+}
+
+// Writes to an argument where that is allowed.
+func.func @increment(%x: memref<?xf32>) attributes {llvm.emit_c_interface} {
+  %one = arith.constant 1.0 : f32
+  %t = bufferization.to_tensor %x restrict writable : memref<?xf32> to tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%t : tensor<?xf32>) {
+  ^bb0(%o: f32):
+    %q = arith.addf %o, %one : f32
+    linalg.yield %q : f32
+  } -> tensor<?xf32>
+  bufferization.materialize_in_destination %r in restrict writable %x : (tensor<?xf32>, memref<?xf32>) -> ()
+  return
+}
