@@ -113,10 +113,10 @@ def _fusible(before: ir.Operation, after: ir.Operation) -> bool:
     if list(before.operands) != list(after.operands) or before.results or after.results:
         return False
     # Both run in one iteration then, so what one writes and the other uses must be the same element.
-    accesses = [_accesses(loop) for loop in (before, after)]
-    if accesses[0] is None or accesses[1] is None:
+    earlier, later = _accesses(before), _accesses(after)
+    if earlier is None or later is None:
         return False
-    for own, others in (accesses, accesses[::-1]):
+    for own, others in ((earlier, later), (later, earlier)):
         for memory in {access.memory for access in own if access.writes}:
             if not any(may_alias(access.memory, memory) for access in others):
                 continue
