@@ -67,6 +67,7 @@ def _pipeline_notes(stage: str, step: Step, project_file: Path) -> list[Diagnost
             paths.append(("targets", target.name, "passes"))
         case OutlineParams():
             key = "source"
+            paths += [("programs", program, "pipeline") for program in (step.program, *step.users)]
         case _:
             key = "host"
     paths += [("programs", program, "passes", key) for program in (step.program, *step.users)]

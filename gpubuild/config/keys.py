@@ -20,7 +20,7 @@ from gpubuild.config.spec import (
     partial,
     path_with,
 )
-from gpubuild.model.project import Offload, Product, RemoteMode
+from gpubuild.model.project import TENSOR_PIPELINES, Offload, Product, RemoteMode
 from gpubuild.support.text import SIZE, any_of
 from gpubuild.targets import registry
 from gpubuild.targets.target import FULL, Sanitize
@@ -504,7 +504,12 @@ def _program(kinds: Sequence[str]) -> Record:
                     },
                 ),
                 help="Pass pipelines, as mlir-opt's --pass-pipeline takes them.",
-                aka=("pipelines", "pipeline"),
+                aka=("pipelines",),
+            ),
+            "pipeline": Key(
+                spec=Choice(words=TENSOR_PIPELINES),
+                help="For sources on tensors: makes kernels of linalg or tosa operations, with memory of "
+                "the device for them (docs/tensors.md). Instead of `passes: {source: …}`.",
             ),
             "host": Key(
                 spec=HOST,

@@ -107,7 +107,7 @@ class _Reader:
             select=self._select(node, offload, targets, modules),
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
-            passes=self._passes(_child(node, "passes"), options),
+            passes=self._passes(node, options),
             host=options,
             source_hosts={
                 source: own
@@ -212,10 +212,14 @@ class _Reader:
             timeout_seconds=int(timeout or 60),
         )
 
-    def _passes(self, node: Node | None, options: HostOptions) -> Passes:
-        members = node.members if node else {}
+    def _passes(self, node: Node, options: HostOptions) -> Passes:
+        listed, pipeline = _child(node, "passes"), node.members.get("pipeline")
+        members = listed.members if listed else {}
         given = {key: with_macros(member.node, options, self._problems) for key, member in members.items()}
-        return Passes(source=given.pop("source", ""), host=given.pop("host", ""), kinds=given)
+        if pipeline and "source" in given:
+            self._problems.add(pipeline.place, "'pipeline' replaces `passes: {source: …}`: write one of them")
+        source = str(pipeline.node.scalar) if pipeline else given.pop("source", "")
+        return Passes(source=source, host=given.pop("host", ""), kinds=given)
 
     def _module(self, member: Member) -> ModuleOverride:
         node = member.node

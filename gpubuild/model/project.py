@@ -195,10 +195,14 @@ class CacheConfig:
     remote: RemoteCache | None = None
 
 
+TENSOR_PIPELINES = ("linalg", "tosa")
+
+
 @frozen
 class Passes:
     """Pass-pipeline text that replaces ours; empty means ours. ``source`` runs before splitting.
 
+    ``source`` may be one of :data:`TENSOR_PIPELINES`.
     ``kinds`` has the pipelines of kernels, by kind of target.
     """
 

@@ -134,6 +134,16 @@ def file_position(location: ir.Location) -> tuple[str, int, int] | None:
 _NAME = r"[A-Za-z_$.][\w$.-]*"
 
 
+# Dialects of other projects, and the tools that lower them.
+_FOREIGN = {
+    "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
+    "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-linalg",
+    "vhlo": "stablehlo-translate --deserialize, then stablehlo-opt --stablehlo-legalize-to-linalg",
+    "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
+}
+_FOREIGN_NAME = re.compile(rf"""[!"\s]({"|".join(_FOREIGN)})\.""")
+
+
 def advise(error: StepError, text: str) -> StepError:
     """Return ``error`` of parsing ``text`` with a hint about its first diagnostic, if one is known."""
     if not error.diagnostics:
@@ -141,6 +151,9 @@ def advise(error: StepError, text: str) -> StepError:
     first = error.diagnostics[0]
     if today := form_of_today(first.source_line):
         return error.with_(hint=f"{today} (this is a form of an older MLIR)")
+    if foreign := _FOREIGN_NAME.search(first.source_line):
+        hint = f"lower '{foreign[1]}' to linalg on tensors first: {_FOREIGN[foreign[1]]}"
+        return error.with_(hint=hint)
     for pattern, say in _HINTS:
         if found := re.search(pattern, first.message):
             hint = say(found, first, text)

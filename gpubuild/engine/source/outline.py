@@ -18,7 +18,7 @@ from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import first, matching, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import exports, host_work, launch_checks, source_checks
+from gpubuild.engine.source import exports, host_work, launch_checks, source_checks, tensors
 from gpubuild.engine.source.divergence import check_divergence, has_sites
 from gpubuild.engine.source.module_index import (
     describe_binary,
@@ -28,6 +28,7 @@ from gpubuild.engine.source.module_index import (
     vendor_of,
 )
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.model.project import TENSOR_PIPELINES
 from gpubuild.model.step import OutlineParams
 from gpubuild.support.frozen import frozen
 
@@ -81,7 +82,12 @@ def run(params: OutlineParams, io: StepIO) -> None:
             with io.stage("passes"):
                 before = _settled(source.module)
                 resources.bind(source.module)
-                user_pipeline.run(source.module, params.passes, source=source.lines, serializes=_serializes)
+                if params.passes in TENSOR_PIPELINES:
+                    tensors.run(source.module, params.passes, source.lines, io)
+                else:
+                    user_pipeline.run(
+                        source.module, params.passes, source=source.lines, serializes=_serializes
+                    )
                 resources.settle(source.module, lines)
                 _drop_sequences(source.module)
                 for message in _replaced_targets(before, _settled(source.module)):

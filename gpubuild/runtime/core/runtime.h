@@ -134,6 +134,7 @@ uint64_t gb_now_ns(void);
 /* Locks that are free in a child of fork, which has no copy of the threads that hold them. In the order in which a thread
  * may take them while it holds others. */
 enum gb_fork_rank {
+    GB_FORK_CONSTANTS,
     GB_FORK_MODULES,
     GB_FORK_FINDINGS,
     GB_FORK_IMAGES,

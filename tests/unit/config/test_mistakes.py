@@ -173,6 +173,8 @@ MISTAKES = {
     "no such library": (program("device_libs: {nvvm: [lib/mina.bc]}"), "device library 'lib/mina.bc' does not exist (did you mean 'lib/mine.bc'?)"),
     "target's library": (document(targets="{cpu: {device_libs: [m.bc]}}"), "device library 'm.bc' does not exist"),
     "library of a kind": (program("device_libs: {cuda: [lib/mine.bc]}"), "unknown key 'cuda'"),
+    "two pipelines": (program("pipeline: linalg, passes: {source: builtin.module(cse)}"), "'pipeline' replaces `passes: {source: …}`: write one of them"),
+    "unknown pipeline": (program("pipeline: torch"), "unknown word 'torch' (one of: linalg, tosa)"),
     "select alone": (program("select: cpu"), "'select' needs `offload: select_object` beside it"),
     "select unknown": (program("offload: select_object, select: sm_6"), "unknown target 'sm_6' (did you mean 'sm_60'?)"),
     "select undeclared here": (program("targets: [cpu], offload: select_object, select: sm_60"), "this program is not compiled for target 'sm_60' (cpu)"),

@@ -1,0 +1,156 @@
+"""Pipelines ``linalg`` and ``tosa``: lower functions on tensors to kernels and host code.
+
+Upstream's passes fuse, bufferize and make loops. Kernels of loops are made by
+:mod:`parallel_loops`, memory for them by :mod:`device_memory`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlir import ir
+from mlir.dialects.transform import interpreter
+
+from gpubuild.engine.ir import contexts
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.step_io import StepIO
+from gpubuild.engine.source import device_memory, parallel_loops
+
+_FROM_TOSA = (
+    "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
+    "tosa-to-linalg-named,canonicalize,tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,"
+    "tosa-to-arith{include-apply-rescale=1},tosa-to-tensor,tosa-to-scf),canonicalize,cse)"
+)
+# Only elementwise operations become generic: a fused generic operation is computed again in each
+# iteration of its user, so products keep their names and are not fused with what feeds them.
+_GENERALIZE = """
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%module: !transform.any_op) {
+    %softmax = transform.structured.match ops{["linalg.softmax"]} in %module
+      : (!transform.any_op) -> !transform.any_op
+    %parts = transform.structured.decompose_interface %softmax : (!transform.any_op) -> !transform.any_op
+    %named = transform.structured.match ops{[NAMES]} in %module : (!transform.any_op) -> !transform.any_op
+    %generic = transform.structured.generalize %named : (!transform.any_op) -> !transform.any_op
+    transform.yield
+  }
+}
+"""
+_ELEMENTWISE = (
+    "abs", "add", "broadcast", "ceil", "copy", "div", "div_unsigned", "elementwise", "erf", "exp",
+    "floor", "log", "map", "max", "min", "mul", "negf", "powf", "reciprocal", "round", "rsqrt",
+    "select", "sqrt", "square", "sub", "tanh", "transpose",
+)  # fmt: skip
+_FUSE = "builtin.module(func.func(linalg-fuse-elementwise-ops),canonicalize,cse)"
+_BUFFERIZE = (
+    "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
+    "one-shot-bufferize{bufferize-function-boundaries=1 allow-return-allocs-from-loops=1 "
+    "function-boundary-type-conversion=identity-layout-map},"
+    "buffer-results-to-out-params{add-result-attr=1 hoist-static-allocs=1 hoist-dynamic-allocs=1 "
+    "modify-public-functions=1},canonicalize,cse,buffer-deallocation-pipeline,func.func(buffer-hoisting),"
+    "func.func(linalg-generalize-named-ops),canonicalize,cse)"
+)
+_LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
+_OUTLINE = (
+    "builtin.module(func.func(scf-parallel-for-to-nested-fors),canonicalize,cse,"
+    "gpu-launch-sink-index-computations,gpu-kernel-outlining,canonicalize,cse)"
+)
+_ASYNC = "builtin.module(canonicalize,cse,func.func(gpu-async-region),canonicalize)"
+
+
+def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
+    """Run pipeline ``name`` on ``module``. Raises ``StepError`` with locations in the source."""
+
+    def warn(op: ir.Operation, message: str) -> None:
+        io.warn(replace(about(op, message, source), severity="warning").render())
+
+    if name == "tosa":
+        contexts.run_passes(module, _FROM_TOSA, source=source)
+    contexts.run_passes(module, "builtin.module(inline,symbol-dce,canonicalize,cse)", source=source)
+    _generalize(module)
+    contexts.run_passes(module, _FUSE, source=source)
+    _separate_fills(module)
+    _keep_carried(module)
+    _keep_arguments(module)
+    contexts.run_passes(module, _BUFFERIZE, source=source)
+    for op in _without_parallel_loops(module):
+        warn(op, "this stays on the host: it has no parallel loop")
+    extents = {
+        symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
+    }
+    contexts.run_passes(module, _LOOPS, source=source)
+    for function in _defined(module):
+        parallel_loops.share_extents(function, extents[symbol_name(function)])
+    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
+    for function in _defined(module):
+        parallel_loops.fuse(function)
+        parallel_loops.use_registers(function)
+    # Bounds that are constants are known as such after folding.
+    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
+    for function in _defined(module):
+        parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", warn)
+    contexts.run_passes(module, _OUTLINE, source=source)
+    for function in _defined(module):
+        device_memory.use_device_memory(function, module.operation)
+    contexts.run_passes(module, _ASYNC, source=source)
+
+
+def _defined(module: ir.Module) -> list[ir.Operation]:
+    """Return the functions that have a body."""
+    return [op for op in operations(module.operation, ("func.func",)) if op.regions[0].blocks]
+
+
+def _generalize(module: ir.Module) -> None:
+    names = ", ".join(f'"linalg.{name}"' for name in _ELEMENTWISE)
+    schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
+    sequence = schedule.body.operations[0]
+    interpreter.apply_named_sequence(module, sequence, schedule)
+
+
+def _keep_carried(module: ir.Module) -> None:
+    """Put each tensor that a loop carries back to where it was, so that it stays in one buffer."""
+    for loop in operations(module.operation, ("scf.for",)):
+        block = loop.regions[0].blocks[0]
+        end = list(block)[-1].operation
+        for number, carried in enumerate(list(block.arguments)[1:]):
+            if isinstance(carried.type, ir.RankedTensorType) and end.operands[number] != carried:
+                name, kind = "bufferization.materialize_in_destination", carried.type
+                end.operands[number] = Emitter(end).value(name, [end.operands[number], carried], kind)
+
+
+def _keep_arguments(module: ir.Module) -> None:
+    """Forbid writes to the caller's tensors, which upstream allows by default."""
+    writable = "bufferization.writable"
+    for function in _defined(module):
+        kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
+        given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(kinds)
+        found = []
+        for kind, attributes in zip(kinds, given, strict=True):
+            named = {a.name: a.attr for a in ir.DictAttr(attributes)} if attributes else {}
+            if isinstance(kind, ir.RankedTensorType):
+                named.setdefault(writable, ir.BoolAttr.get(False))
+            found.append(ir.DictAttr.get(named))
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
+
+
+def _separate_fills(module: ir.Module) -> None:
+    """Give each user of a filled tensor its own, since each would copy a common one."""
+    for fill in operations(module.operation, ("linalg.fill",)):
+        for use in list(fill.results[0].uses)[1:]:
+            emit = Emitter(use.owner.operation)
+            copy = emit.copy(fill)
+            empty = defining_op(fill.operands[1])
+            if empty is not None and empty.name == "tensor.empty":
+                copy.operands[1] = Emitter(copy).copy(empty).results[0]
+            use.owner.operation.operands[use.operand_number] = copy.results[0]
+
+
+def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
+    def only_reduces(op: ir.Operation) -> bool:
+        if op.name != "linalg.generic":
+            return False
+        kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+        return bool(kinds) and not any("parallel" in kind for kind in kinds)
+
+    return matching(module.operation, only_reduces)

@@ -1,0 +1,44 @@
+/* constants.c: constants of host code, such as weights, which are copied to a device at their first use. */
+#define _POSIX_C_SOURCE 200809L
+#include "core/module.h"
+
+#include <pthread.h>
+#include <stdint.h>
+
+/* A constant on one device. Host code has the list of each constant, so one library's end does not concern another's. */
+struct gb_constant {
+    struct gb_device *device;
+    void *address;
+    struct gb_constant *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void guard(void) {
+    gb_guard_fork(GB_FORK_CONSTANTS, &lock);
+}
+
+/* The address of the constant on the calling thread's device. Returns when the data is there. */
+void *gpubuildConstant(struct gb_constant **copies, void *host, int64_t bytes) {
+    struct gb_device *device = gb_device_current();
+    const struct gb_where where = {.device = device->name, .call = "gpubuildConstant"};
+    pthread_mutex_lock(&lock);
+    struct gb_constant *copy = *copies;
+    while (copy != NULL && copy->device != device) {
+        copy = copy->next;
+    }
+    if (copy == NULL) {
+        copy = gb_allocate(sizeof *copy);
+        void *address = device->calls->memory_allocate(device, bytes > 0 ? (size_t)bytes : 1, NULL, false, &where);
+        *copy = (struct gb_constant){.device = device, .address = address, .next = *copies};
+        if (bytes > 0) {
+            gb_trace("copy a constant of %lld bytes from %p to %p", (long long)bytes, host, address);
+            device->calls->memory_copy(device, address, host, (size_t)bytes, NULL, &where);
+            device->calls->stream_synchronize(device, NULL, &where);
+        }
+        *copies = copy;
+    }
+    void *address = copy->address;
+    pthread_mutex_unlock(&lock);
+    return address;
+}

@@ -1,0 +1,90 @@
+"""``pipeline: linalg`` and ``tosa``: results on the CPU, and on a device whose memory is not the host's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from e2e.command import Outcome, gpubuild
+from simulators.cuda_driver import standin
+
+SOURCES = Path(__file__).parent / "tensors"
+PROJECT = """\
+version: 1
+targets: {sm_60: {}, cpu: {}, checked: {kind: cpu, sanitize: [bounds, race, uninitialized]}}
+programs:
+  mix:
+    sources: [SOURCES/mix.mlir, SOURCES/main.c]
+    targets: [sm_60, cpu]
+    pipeline: linalg
+    link: {libraries: [m]}
+  checked:
+    sources: [SOURCES/mix.mlir, SOURCES/main.c]
+    targets: [checked]
+    pipeline: linalg
+    link: {libraries: [m]}
+  layer: {sources: [SOURCES/layer.mlir, SOURCES/layer.c], targets: [sm_60, cpu], pipeline: tosa}
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+    folder = tmp_path_factory.mktemp("tensors")
+    (folder / "targets.yaml").write_text(PROJECT.replace("SOURCES", os.path.relpath(SOURCES, folder)))
+    outcome = gpubuild("build", cwd=folder)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return folder / "build", outcome
+
+
+def run(program: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [program], check=False, capture_output=True, text=True, timeout=120,
+        env={"PATH": os.environ["PATH"], **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(("name", "prints"), [("mix", "0 wrong\n"), ("layer", "layer: OK\n")])
+def test_on_the_cpu_and_with_memory_apart(
+    built: tuple[Path, Outcome], tmp_path: Path, name: str, prints: str
+) -> None:
+    program = built[0] / name / name
+    assert run(program, GPUBUILD_DEVICE="cpu") == prints
+    standin.translate(list(program.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
+    for order in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
+        assert run(program, **standin.environment("7.0", modules=tmp_path), **order) == prints
+
+
+def test_checked(built: tuple[Path, Outcome]) -> None:
+    assert run(built[0] / "checked" / "checked") == "0 wrong\n"
+
+
+def test_what_stays_on_the_host_is_a_warning(built: tuple[Path, Outcome]) -> None:
+    text = built[1].out + built[1].err
+    assert "mix.mlir:17:8: warning: this stays on the host: it has no parallel loop" in text
+
+
+FOREIGN = {
+    "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
+    "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
+}
+
+
+@pytest.mark.parametrize("dialect", FOREIGN)
+def test_dialects_of_other_projects_name_the_tool(tmp_path: Path, dialect: str) -> None:
+    name = "aten.relu" if dialect == "torch" else "abs"
+    (tmp_path / "a.mlir").write_text(
+        "func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        f'  %y = "{dialect}.{name}"(%x) : (tensor<4xf32>) -> tensor<4xf32>\n'
+        "  return %y : tensor<4xf32>\n}\n"
+    )
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n  p: {sources: [a.mlir], pipeline: linalg}\n"
+    )
+    outcome = gpubuild("build", cwd=tmp_path)
+    assert outcome.code == 1
+    assert "a.mlir:2:" in outcome.err
+    assert FOREIGN[dialect] in outcome.err
