@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.ir import contexts, diagnostics, llvm
@@ -160,7 +159,7 @@ def _member(kind: str) -> str:
     return f"!llvm.{kind}" if kind.startswith("array<") else kind
 
 
-def refuse_packed_calls(module: binding.ModuleRef) -> None:
+def refuse_packed_calls(module: llvm.Module) -> None:
     """Raise ``StepError`` if optimised code still calls functions with packed vectors."""
     for function in module.functions:
         odd = _PACKED_IN_LLVM.search(str(function.global_value_type))
