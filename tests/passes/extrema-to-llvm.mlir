@@ -9,7 +9,10 @@ gpu.module @k {
     %2 = arith.maximumf %d, %d : f64
     %3 = arith.maximumf %b, %b : bf16
     %4 = arith.minimumf %m, %m : vector<2x2xf32>
+    %5 = arith.maxnumf %x, %y fastmath<nnan> : f32
+    %6 = arith.minnumf %v, %v : vector<2xf16>
     "test.use"(%0, %1, %2, %3, %4) : (f32, vector<2xf16>, f64, bf16, vector<2x2xf32>) -> ()
+    "test.use"(%5, %6) : (f32, vector<2xf16>) -> ()
     gpu.return
   }
 }
@@ -22,12 +25,16 @@ gpu.module @k {
 // SM_90: arith.select %[[NUMBERS]], %[[MAX]], %{{.*}} : f64
 // SM_90: llvm.intr.maximum(%arg4, %arg4) : (bf16, bf16) -> bf16
 // SM_90: arith.minimumf %arg5, %arg5 : vector<2x2xf32>
+// SM_90: llvm.intr.maxnum(%arg0, %arg1) {fastmathFlags = #llvm.fastmath<nnan>} : (f32, f32) -> f32
+// SM_90: llvm.intr.minnum(%arg2, %arg2) : (vector<2xf16>, vector<2xf16>) -> vector<2xf16>
 // SM_60: %[[MAX:.*]] = llvm.call_intrinsic "llvm.maximumnum"(%arg0, %arg1) : (f32, f32) -> f32
 // SM_60: arith.cmpf ord, %arg0, %arg1 : f32
 // SM_60: arith.select
 // SM_60: llvm.call_intrinsic "llvm.minimumnum"(%arg2, %arg2) {fastmathFlags = #llvm.fastmath<nnan, ninf>}
 // SM_60-NOT: arith.select {{.*}}xf16
 // SM_60: arith.maximumf %arg4, %arg4 : bf16
+// SM_60: llvm.intr.maxnum(%arg0, %arg1)
+// SM_60: arith.minnumf %arg2, %arg2 : vector<2xf16>
 // GFX90A: llvm.intr.maximum(%arg0, %arg1) : (f32, f32) -> f32
 // GFX90A: llvm.intr.minimum(%arg2, %arg2)
 // GFX90A: llvm.intr.maximum(%arg3, %arg3) : (f64, f64) -> f64

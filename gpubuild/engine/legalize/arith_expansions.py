@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TypeVar
 
 from mlir import ir
@@ -33,6 +33,8 @@ _EXTREMA = {
     "arith.maximumf": ("llvm.intr.maximum", "llvm.maximumnum"),
     "arith.minimumf": ("llvm.intr.minimum", "llvm.minimumnum"),
 }
+_NUMERIC = {"arith.maxnumf": "llvm.intr.maxnum", "arith.minnumf": "llvm.intr.minnum"}
+_WIDE = frozenset({"f32", "f64"})  # types whose minnumf and maxnumf every GPU has
 _ORDERED_ZEROS = frozenset({"f16", "f32", "f64"})  # types whose minimum and maximum every GPU has
 
 
@@ -150,8 +152,10 @@ def _with_sticky_bit(value: ir.Value, sticky: int, emit: Emitter, *, signed: boo
     return emit.select(small, value, short)
 
 
-def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
+def extrema_to_llvm(propagate_nan: Callable[[S], frozenset[str]], *, numeric_too: bool = False) -> Pass[S]:
     """Return the pass that lowers minimumf and maximumf of GPUs, which ``arith-expand`` would expand.
+
+    With ``numeric_too`` minnumf and maxnumf as well, of f32, f64 and the types in ``propagate_nan``.
 
     To the instructions of all GPUs, -0.0 is less than 0.0. Those for types in ``propagate_nan`` return NaN
     if an operand is NaN; the others return the other operand. Types that no GPU has, and vectors of several
@@ -168,6 +172,10 @@ def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
         found = _FLAGS.fullmatch(str(op.attributes["fastmath"]))
         words = found[1] if found else "none"
         flags = {"fastmathFlags": ir.Attribute.parse(f"#llvm.fastmath<{words}>")}
+        if op.name in _NUMERIC:
+            if scalar in whole.union(_WIDE):
+                emit.replace(emit.value(_NUMERIC[op.name], [left, right], kind, flags))
+            return
         propagating, numeric = _EXTREMA[op.name]
         if scalar in whole:
             emit.replace(emit.value(propagating, [left, right], kind, flags))
@@ -178,7 +186,7 @@ def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
             value = emit.select(numbers, value, emit.constant(math.nan, kind))
         emit.replace(value)
 
-    return rewriting("extrema-to-llvm", dict.fromkeys(_EXTREMA, run))
+    return rewriting("extrema-to-llvm", dict.fromkeys((*_EXTREMA, *(_NUMERIC if numeric_too else ())), run))
 
 
 def _is_row(kind: ir.Type) -> bool:

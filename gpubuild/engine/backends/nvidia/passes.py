@@ -119,7 +119,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         all_reduce.SEPARATE,
         ops.WIDEN,
         *EXPAND_TYPES,
-        arith_expansions.extrema_to_llvm(ops.propagates_nan),
+        arith_expansions.extrema_to_llvm(ops.propagates_nan, numeric_too=True),
         generic_workarounds.KEEP_SIGNED_ZEROS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,
