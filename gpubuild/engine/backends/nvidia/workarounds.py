@@ -61,14 +61,19 @@ _ODD_INTEGER = re.compile(r"\bi(?!(?:8|16|32|64|128)\b)\d+\b")
 _PACKED_IN_LLVM = re.compile(r"<\d+ x i(?!(?:8|16|32|64|128)>)\d+>")
 
 
+_SIGNATURES = ("llvm.call", "llvm.func", "llvm.mlir.addressof")  # operations with or for one
+
+
 def _inline_odd_signatures(module: ir.Module, state: Lowering) -> None:
     """Change kernels and functions with such parameters or results, and refuse calls of them by address."""
     for kernels in contexts.gpu_modules(module):
+        found = operations(kernels, _SIGNATURES)
         by_address = {
             ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
-            for op in operations(kernels, ("llvm.mlir.addressof",))
+            for op in found
+            if op.name == "llvm.mlir.addressof"
         }
-        for function in operations(kernels, ("llvm.func",)):
+        for function in (op for op in found if op.name == "llvm.func"):
             kind = str(function.attributes["function_type"])
             packed = _PACKED.search(kind)
             if "nvvm.kernel" in function.attributes:
@@ -81,7 +86,7 @@ def _inline_odd_signatures(module: ir.Module, state: Lowering) -> None:
                 function.attributes["always_inline"] = ir.UnitAttr.get()
                 if "no_inline" in function.attributes:
                     del function.attributes["no_inline"]
-        for call in operations(kernels, ("llvm.call",)):
+        for call in (op for op in found if op.name == "llvm.call"):
             kind = " ".join(str(value.type) for value in (*call.operands, *call.results))
             if not callee(call) and (odd := _PACKED.search(kind) or _ODD_INTEGER.search(kind)):
                 raise _refused(call, "a call by address", odd[0], state.source)
