@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends import workarounds
@@ -136,8 +135,8 @@ class DeviceBuild:
     features: str = ""
     kernel_names: tuple[str, ...] = ()  # in order
     entries: tuple[KernelEntry, ...] = ()  # of the kernel table
-    module: binding.ModuleRef = None  # set by the stage `lower`
-    machine: binding.TargetMachine = None
+    module: llvm.Module = None  # type: ignore[assignment]  # set by the stage `lower`
+    machine: llvm.Machine = None  # type: ignore[assignment]
     assembly: str = ""
     kernels: list[KernelInfo] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)  # the number by kernel
@@ -147,7 +146,7 @@ class Build(Protocol):
     """The part of a compile's state that the driver of stages needs, for any back end."""
 
     io: StepIO
-    module: binding.ModuleRef  # None until there is LLVM IR
+    module: llvm.Module  # None until there is LLVM IR
 
 
 B = TypeVar("B", bound=Build)
@@ -182,7 +181,9 @@ def take_lowered(build: DeviceBuild, lowered: GpuLowering) -> None:
     """Parse the LLVM IR that the passes in MLIR produced, for the target's code generator."""
     build.kernel_names = tuple(entry.name for entry in lowered.kernels)
     build.entries = lowered.kernels
-    build.module = llvm.parse_assembly(lowered.llvm, llvm.new_context(), name="translated LLVM IR")
+    build.module = llvm.parse_assembly(
+        lowered.llvm, llvm.new_context(build.params.target.triple), name="translated LLVM IR"
+    )
     resource_objects.declare(build.module, lowered.externals)
     resources = StepResources.of(build.io)
     _refuse_large(build, sum(len(resources.data(item.digest)) for item in lowered.externals))
@@ -203,7 +204,9 @@ def _refuse_large(build: DeviceBuild, size: int) -> None:
 
 def take_bitcode(build: DeviceBuild) -> None:
     """Parse a module that is given as LLVM bitcode instead of MLIR."""
-    build.module = llvm.parse_bitcode(build.io.read("bitcode"), llvm.new_context(), name="LLVM bitcode")
+    build.module = llvm.parse_bitcode(
+        build.io.read("bitcode"), llvm.new_context(build.params.target.triple), name="LLVM bitcode"
+    )
     build.kernel_names = tuple(_KERNEL.findall(str(build.module)))
     _take_module(build)
     kernels = (build.module.get_function(name) for name in build.kernel_names)
@@ -214,7 +217,7 @@ _TYPES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr
 _TYPE = re.compile(r"i\d+|ptr addrspace\((\d+)\)")
 
 
-def _imported(kernel: binding.ValueRef) -> KernelEntry | None:
+def _imported(kernel: llvm.Value) -> KernelEntry | None:
     """Return the entry of a kernel of LLVM IR; ``None`` for one with aggregates or vectors as parameters."""
     types = []
     for text in (str(argument.type) for argument in kernel.arguments):
@@ -284,7 +287,7 @@ def refuse_undefined(build: DeviceBuild, provided: frozenset[str], hints: Sequen
     )
 
 
-def _used(names: Sequence[str], module: binding.ModuleRef) -> list[str]:
+def _used(names: Sequence[str], module: llvm.Module) -> list[str]:
     """Return those of ``names`` that are used: without optimisation, unused declarations stay."""
     text = str(module) if names else ""
 

@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import llvmlite
-from llvmlite import binding
-
 from gpubuild.engine.ir import llvm
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings
@@ -29,7 +26,7 @@ _DIGEST_LENGTH = 64
 _FUNCTION_TYPE = re.compile(r"(.*) (\(.*\))")
 
 
-def link_libdevice(module: binding.ModuleRef, library: Path, target: Target) -> binding.ModuleRef:
+def link_libdevice(module: llvm.Module, library: Path, target: Target) -> llvm.Module:
     """Link the functions that ``module`` uses and return the linked module.
 
     The library asks ``__nvvm_reflect`` whether to flush denormals and whether square roots must be correctly
@@ -58,7 +55,7 @@ def link_libdevice(module: binding.ModuleRef, library: Path, target: Target) -> 
 
 def _slice(library: bytes, declared: Sequence[str], triple: str) -> bytes:
     """Return bitcode with the functions that are ``declared`` and what these call."""
-    made_of = (_SLICE_VERSION, llvmlite.__version__, digest_bytes(library), triple, *declared)
+    made_of = (_SLICE_VERSION, llvm.version(), digest_bytes(library), triple, *declared)
     cache = Settings.from_environ().user_cache
     file = cache / "libdevice" / f"{digest_bytes(encode(made_of))}.bc"
     with suppress(OSError):

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from llvmlite import binding
-
+from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.workarounds import Workaround
 
 
-def keep_calls_together(module: binding.ModuleRef, kernels: Collection[str]) -> None:
+def keep_calls_together(module: llvm.Module, kernels: Collection[str]) -> None:
     """Mark all functions that ``module`` defines, except ``kernels``, as convergent.
 
     The optimiser removes the attribute where it is not needed. Functions of libraries have it: clang gives it

@@ -1,4 +1,9 @@
-"""Parse, link, optimise and emit LLVM IR through llvmlite, whose RuntimeErrors become StepErrors.
+"""Parse, link, optimise and emit LLVM IR; errors of LLVM become StepErrors.
+
+The LLVM library that MLIR's bindings have loaded does all this through its C API (``llvm_c.py``), nearly
+twice as fast as llvmlite's. llvmlite does it for targets that this library lacks, which is AMDGPU, and is
+not loaded without one. A module and the machine that compiles it come from the same library: the context
+decides, which is created for a triple.
 
 And look up intrinsics: MLIR's translation ends the process over an unknown one, and a call of one in
 LLVM IR fails only in the assembler.
@@ -6,16 +11,14 @@ LLVM IR fails only in the assembler.
 
 from __future__ import annotations
 
-import ctypes
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from llvmlite import binding
-
+from gpubuild.engine.ir import llvm_c
 from gpubuild.errors import Diagnostic, Location, StepError
 from gpubuild.support import text as columns
 
@@ -28,34 +31,62 @@ _LINKABLE = frozenset({"external", "weak_any", "weak_odr", "linkonce_any", "link
 _NOT_ONLY_TEXT = re.compile(
     r'^\s*\.(?:file\s+\d|loc\s)|#APP|^(?!\s*\.(?:ascii|asciz|section|ident|file)\s).*"', re.MULTILINE
 )
-# Of code generation. LLVM's scheduler compares each pair of so many accesses to memory, three times for
-# AMD. With its own limit of 1,000, that took two thirds of the time of 4,000 accesses without a branch.
-OPTIONS = ("-dag-maps-huge-region=200",)
+OPTIONS = llvm_c.OPTIONS
 _ESCAPED = str.maketrans({"\\": "\\5C", '"': "\\22", "\t": "\\09"})
 
 
-def new_context() -> binding.ContextRef:
-    """Create a context for a module, so that types and metadata of two never mix."""
-    return binding.create_context()
+# llvmlite's classes have the same attributes; its package has no types.
+Context = llvm_c.Context
+Module = llvm_c.Module
+Machine = llvm_c.Machine
+Value = llvm_c.Value
 
 
-def parse_assembly(text: str, context: binding.ContextRef, *, name: str = "LLVM IR") -> binding.ModuleRef:
+def new_context(triple: str = "") -> Context:
+    """Create a context for a module, so that types and metadata of two never mix.
+
+    ``triple`` is that of the machine which the module will be compiled with, unless the host.
+    """
+    return llvm_c.Context() if _is_loaded(triple) else _llvmlite().create_context()
+
+
+def _is_loaded(triple: str) -> bool:
+    """Return whether the LLVM library of MLIR's bindings compiles for ``triple``."""
+    return not triple or llvm_c.has_target(triple.partition("-")[0])
+
+
+def _is_c(thing: object) -> bool:
+    return isinstance(thing, llvm_c.Context | llvm_c.Machine)
+
+
+@cache
+def _llvmlite() -> Any:  # noqa: ANN401 - llvmlite has no types
+    from llvmlite import binding
+
+    return binding
+
+
+def parse_assembly(text: str, context: Context, *, name: str = "LLVM IR") -> Module:
     """Parse LLVM IR text, which messages call ``name``. Raises ``StepError``."""
     try:
-        return _owned_by_context(binding.parse_assembly(text, context))
+        if _is_c(context):
+            return llvm_c.parse_assembly(text, context)
+        return _owned_by_context(_llvmlite().parse_assembly(text, context))
     except RuntimeError as error:
         raise StepError(
             f"cannot parse {name}", diagnostics=_parse_diagnostics(str(error), text, name)
         ) from error
 
 
-def parse_bitcode(data: bytes, context: binding.ContextRef, *, name: str = "bitcode") -> binding.ModuleRef:
+def parse_bitcode(data: bytes, context: Context, *, name: str = "bitcode") -> Module:
     """Parse LLVM bitcode of this or an earlier LLVM version. Raises ``StepError``."""
     with _reported(f"cannot read {name}"):
-        return _owned_by_context(binding.parse_bitcode(data, context))
+        if _is_c(context):
+            return llvm_c.parse_bitcode(data, context)
+        return _owned_by_context(_llvmlite().parse_bitcode(data, context))
 
 
-def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.ModuleRef:
+def parse(data: bytes, context: Context, *, name: str) -> Module:
     """Parse bitcode or LLVM IR text, whichever ``data`` is. Raises ``StepError``."""
     if data.startswith(_BITCODE_MAGICS):
         return parse_bitcode(data, context, name=name)
@@ -66,37 +97,44 @@ def parse(data: bytes, context: binding.ContextRef, *, name: str) -> binding.Mod
     return parse_assembly(text, context, name=name)
 
 
-def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 3) -> binding.TargetMachine:
+def target_machine(triple: str, chip: str, features: str = "", opt_level: int = 3) -> Machine:
     """Create a code generator for position-independent code.
 
     ``chip`` and ``features`` are not checked: LLVM only warns about unknown ones.
     """
-    initialize()
     with _reported(f"no code generator for {triple}"):
-        return binding.Target.from_triple(triple).create_target_machine(
-            cpu=chip, features=features, opt=opt_level, reloc="pic", codemodel="default"
+        if _is_loaded(triple):
+            return Machine(triple, chip, features, opt_level)
+        _initialize_llvmlite()
+        made: Machine = (
+            _llvmlite()
+            .Target.from_triple(triple)
+            .create_target_machine(
+                cpu=chip, features=features, opt=opt_level, reloc="pic", codemodel="default"
+            )
         )
+        return made
 
 
-def has_fused_multiply_add(machine: binding.TargetMachine) -> bool:
+def has_fused_multiply_add(machine: Machine) -> bool:
     """Return whether ``machine`` has instructions for it; others call a slow function of the C library."""
     text = (
         "declare float @llvm.fma.f32(float, float, float)\n"
         "define float @f(float %a, float %b, float %c) {\n"
         "  %r = call float @llvm.fma.f32(float %a, float %b, float %c)\n  ret float %r\n}\n"
     )
-    module = parse_assembly(text, new_context())
+    module = parse_assembly(text, new_context(machine.triple))
     set_target(module, machine)
     return re.search(r"\bfmaf\b", emit_assembly(module, machine)) is None
 
 
-def set_target(module: binding.ModuleRef, machine: binding.TargetMachine) -> None:
+def set_target(module: Module, machine: Machine) -> None:
     """Set the triple and data layout of ``module`` to those of ``machine``."""
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
 
 
-def link_library(module: binding.ModuleRef, data: bytes, name: str) -> None:
+def link_library(module: Module, data: bytes, name: str) -> None:
     """Link the definitions of a library (.bc or .ll content) that ``module`` refers to, as internal ones.
 
     Raises ``StepError`` when the library cannot be read or linked.
@@ -104,7 +142,7 @@ def link_library(module: binding.ModuleRef, data: bytes, name: str) -> None:
     link_libraries(module, [(name, data)])
 
 
-def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, bytes]]) -> None:
+def link_libraries(module: Module, libraries: Sequence[tuple[str, bytes]]) -> None:
     """Link several libraries, which may refer to each other in any order.
 
     The first library that defines a name wins, and the module's own definitions win over all.
@@ -146,7 +184,7 @@ def link_libraries(module: binding.ModuleRef, libraries: Sequence[tuple[str, byt
             value.linkage = "internal"
 
 
-def link_text(module: binding.ModuleRef, text: str, name: str) -> None:
+def link_text(module: Module, text: str, name: str) -> None:
     """Link all of a small piece of LLVM IR text (module flags, constants) into ``module``."""
     piece = parse_assembly(text, module._context, name=name)
     piece.triple, piece.data_layout = module.triple, module.data_layout
@@ -154,19 +192,19 @@ def link_text(module: binding.ModuleRef, text: str, name: str) -> None:
         module.link_in(piece)
 
 
-def add_module_flag(module: binding.ModuleRef, name: str, value: int, *, behavior: int = 1) -> None:
+def add_module_flag(module: Module, name: str, value: int, *, behavior: int = 1) -> None:
     """Add an i32 module flag. ``behavior`` as in LLVM's reference: 1 error, 4 override, 7 max."""
     flag = f'!llvm.module.flags = !{{!0}}\n!0 = !{{i32 {behavior}, !"{name}", i32 {value}}}\n'
     link_text(module, flag, f"module flag {name}")
 
 
-def undefined_symbols(module: binding.ModuleRef, *, globals_too: bool = False) -> list[str]:
+def undefined_symbols(module: Module, *, globals_too: bool = False) -> list[str]:
     """Return names that are used and not defined in ``module``, without intrinsics, in order."""
     values = _values(module) if globals_too else module.functions
     return [v.name for v in values if v.is_declaration and not v.name.startswith("llvm.")]
 
 
-def verify(module: binding.ModuleRef) -> None:
+def verify(module: Module) -> None:
     """Raise ``StepError`` when ``module`` is not valid LLVM IR, or calls unknown intrinsics."""
     for function in module.functions:
         name = function.name
@@ -177,12 +215,17 @@ def verify(module: binding.ModuleRef) -> None:
         module.verify()
 
 
-def optimize(module: binding.ModuleRef, machine: binding.TargetMachine, opt_level: int) -> None:
+def optimize(module: Module, machine: Machine, opt_level: int) -> None:
     """Verify, then run LLVM's default pipeline of a level for ``machine``.
 
     Levels are 0 to 3. Level 0 also has target lowering such as NVPTX's reflect pass.
     """
     verify(module)
+    if _is_c(machine):
+        with _reported("LLVM could not optimise the module"):
+            machine.optimize(module, opt_level)
+        return
+    binding = _llvmlite()
     options = binding.create_pipeline_tuning_options(opt_level)
     if opt_level >= 2:
         options.loop_vectorization = True
@@ -192,73 +235,79 @@ def optimize(module: binding.ModuleRef, machine: binding.TargetMachine, opt_leve
         builder.getModulePassManager().run(module, builder)
 
 
-def emit_object(module: binding.ModuleRef, machine: binding.TargetMachine) -> bytes:
+def emit_object(module: Module, machine: Machine) -> bytes:
     """Emit a relocatable object. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit an object"):
         return bytes(machine.emit_object(module))
 
 
-def emit_bitcode(module: binding.ModuleRef) -> bytes:
+def emit_bitcode(module: Module) -> bytes:
     """Emit LLVM bitcode."""
     return bytes(module.as_bitcode())
 
 
-def emit_assembly(module: binding.ModuleRef, machine: binding.TargetMachine) -> str:
+def emit_assembly(module: Module, machine: Machine) -> str:
     """Emit assembly or PTX text. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit assembly"):
         return str(machine.emit_assembly(module))
 
 
-def emit_both(module: binding.ModuleRef, machine: binding.TargetMachine) -> tuple[str, bytes]:
+def emit_both(module: Module, machine: Machine) -> tuple[str, bytes]:
     """Emit assembly text and the relocatable object of the same code.
 
     Assembling the text takes a twentieth of the time that generating code does. Code is generated twice
-    for other architectures, for which llvmlite has no assembler, and where the text may lose something:
+    for other architectures, whose assembler may be missing, and where the text may lose something:
     debug information, locations of errors in inline assembly, names in quotes.
     Raises ``StepError``; LLVM may abort instead.
     """
     assembly = emit_assembly(module, machine)
-    native = machine.triple.partition("-")[0] == binding.get_process_triple().partition("-")[0]
-    if not native or _NOT_ONLY_TEXT.search(assembly):
+    if not llvm_c.is_native(machine.triple) or _NOT_ONLY_TEXT.search(assembly):
         return assembly, emit_object(module, machine)
     lines = "".join(
         f'module asm "{line}"\n' for line in assembly.translate(_ESCAPED).split("\n") if line.strip()
     )
-    text = parse_assembly(lines, new_context(), name="assembly")
+    text = parse_assembly(lines, new_context(machine.triple), name="assembly")
     set_target(text, machine)
     return assembly, emit_object(text, machine)
 
 
 def host_cpu() -> tuple[str, str]:
     """Return LLVM's name of this machine's CPU, and its features as ``+a,-b`` in a stable order."""
-    try:
-        features = binding.get_host_cpu_features().flatten()
-    except RuntimeError:  # unknown on this operating system
-        features = ""
-    return binding.get_host_cpu_name(), features
+    return llvm_c.host_cpu()
 
 
-def _owned_by_context(module: binding.ModuleRef) -> binding.ModuleRef:
+def _owned_by_context(module: Any) -> Module:  # noqa: ANN401 - llvmlite has no types
     """Let the context free a module.
 
     A traceback can keep both alive in a cycle, which the collector frees in any order; freeing a module
     after its context ends the process.
     """
     module._owned = True  # llvmlite then does not free it
-    return module
+    taken: Module = module
+    return taken
+
+
+def initialize() -> None:
+    """Register LLVM's code generators, and llvmlite's if a back end has loaded it."""
+    llvm_c.initialize()
+    if "llvmlite" in sys.modules:
+        _initialize_llvmlite()
 
 
 @cache
-def initialize() -> None:
-    """Register LLVM's code generators, once in a process."""
+def _initialize_llvmlite() -> None:
     for option in OPTIONS:
-        binding.set_option("gpubuild", option)
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    binding.initialize_native_asmparser()  # inline assembly in host code
+        _llvmlite().set_option("gpubuild", option)
+    _llvmlite().initialize_all_targets()
+    _llvmlite().initialize_all_asmprinters()
 
 
-def _values(module: binding.ModuleRef) -> Iterator[binding.ValueRef]:
+def version() -> str:
+    """Return the version of LLVM, such as 22.1.8."""
+    return llvm_c.version()
+
+
+def _values(module: Module) -> Iterator[Value]:
     yield from module.functions
     yield from module.global_variables
 
@@ -283,7 +332,6 @@ def _reported(what: str) -> Iterator[None]:
 
 
 PREFIX = "llvm."
-_LIBRARY = "libMLIRPythonCAPI.so"  # names are looked up in the LLVM library that it is linked with, too
 
 
 def is_known(name: str) -> bool:
@@ -291,20 +339,9 @@ def is_known(name: str) -> bool:
 
     Names of earlier releases, which LLVM renames when it reads IR, are unknown.
     """
-    data = name.encode()
-    return name.startswith(PREFIX) and bool(_lookup()(data, len(data)))
+    return name.startswith(PREFIX) and bool(llvm_c.intrinsic_id(name.encode()))
 
 
 def unknown(name: str) -> str:
     """Return the message for an unknown intrinsic."""
     return f"LLVM has no intrinsic '{name}'"
-
-
-@cache
-def _lookup() -> Any:  # noqa: ANN401 - a foreign function has no better type
-    import mlir._mlir_libs  # here: `bindings` must be imported first
-
-    folder = Path(next(iter(mlir._mlir_libs.__path__)))
-    function = ctypes.CDLL(str(folder / _LIBRARY)).LLVMLookupIntrinsicID
-    function.argtypes, function.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint
-    return function

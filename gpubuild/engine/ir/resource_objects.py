@@ -12,8 +12,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from llvmlite import binding
-
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.resources import External, StepResources
 
@@ -26,7 +24,7 @@ _PAGE = 4096  # bytes; sections with data begin at multiples of it
 _EMPTY = "[1 x i8] zeroinitializer"
 
 
-def declare(module: binding.ModuleRef, externals: Sequence[External]) -> None:
+def declare(module: llvm.Module, externals: Sequence[External]) -> None:
     """Rename the declarations and hide them, so that only :func:`define` can define them."""
     for item in externals:
         variable = module.get_global_variable(item.name)
@@ -34,9 +32,7 @@ def declare(module: binding.ModuleRef, externals: Sequence[External]) -> None:
         variable.visibility = "hidden"
 
 
-def define(
-    module: binding.ModuleRef, externals: Sequence[External], linkage: str = ""
-) -> dict[str, External]:
+def define(module: llvm.Module, externals: Sequence[External], linkage: str = "") -> dict[str, External]:
     """Define variables that are used or visible outside, under their own names; return them by section.
 
     ``linkage`` replaces that of the source.
@@ -53,9 +49,7 @@ def define(
     return sections
 
 
-def define_in_place(
-    module: binding.ModuleRef, externals: Sequence[External], resources: StepResources
-) -> None:
+def define_in_place(module: llvm.Module, externals: Sequence[External], resources: StepResources) -> None:
     """Define the variables that :func:`declare` renamed, with their data."""
     for item in externals:
         data = resources.data(item.digest)
@@ -63,7 +57,7 @@ def define_in_place(
         _define(module, item, f'[{len(data)} x i8] c"\\{digits}"', item.linkage)
 
 
-def _define(module: binding.ModuleRef, item: External, value: str, linkage: str) -> None:
+def _define(module: llvm.Module, item: External, value: str, linkage: str) -> None:
     kind = f"addrspace({item.space}) {'constant' if item.constant else 'global'}"
     text = f"@{item.stand_in} = hidden {kind} {value}, align {item.alignment}\n"
     llvm.link_text(module, text, "resource")

@@ -29,7 +29,7 @@ def run(params: CompileParams, io: StepIO) -> None:
         ir = contexts.translate(kernels, target=params.module, source=source)
     ir = _REGISTER.sub(r"work_item_\1_\2", ir).replace("ptx_kernel ", "")
     with io.stage("emit"):
-        code = llvm.parse_assembly(ir, llvm.new_context())
+        code = llvm.parse_assembly(ir, llvm.new_context(params.target.triple))
         chip = params.target.chip.removeprefix("wasm-")
         machine = llvm.target_machine(
             params.target.triple, chip, params.target.features, params.target.opt_level

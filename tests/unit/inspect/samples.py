@@ -83,7 +83,7 @@ def cubin(chip: str) -> bytes:
 
 @cache
 def amd_object(chip: str, features: str = "") -> bytes:
-    module = llvm.parse_assembly(AMD, llvm.new_context())
+    module = llvm.parse_assembly(AMD, llvm.new_context("amdgcn-amd-amdhsa"))
     return bytes(llvm.emit_object(module, llvm.target_machine(ROCDL_TRIPLE, chip, features, 3)))
 
 

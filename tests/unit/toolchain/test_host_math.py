@@ -46,6 +46,7 @@ def shared_libraries() -> Iterator[Path]:
     yield from (Path(llvmlite.__file__).parent / "binding").glob("*.so")
     for part in mlir._mlir_libs.__path__:
         yield from Path(part).glob("*.so")
+        yield from (Path(part).parents[1] / "llvm/lib").glob("libLLVM*.so")
 
 
 def test_every_function_that_mlir_and_llvm_call_is_probed() -> None:

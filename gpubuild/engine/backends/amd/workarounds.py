@@ -35,7 +35,7 @@ def move_traps(module: binding.ModuleRef, chip: str) -> binding.ModuleRef:
     if gfx_version(chip)[:2] != (11, 0) or not _CALL.search(text):
         return module
     text = _CALL.sub(f"call void @{_FUNCTION}()", text) + _DEFINITION
-    return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with traps moved")
+    return llvm.parse_assembly(text, llvm.new_context(module.triple), name="LLVM IR with traps moved")
 
 
 _READS = "llvm.amdgcn.implicitarg.ptr"
@@ -52,7 +52,7 @@ def reads_implicit_arguments(module: binding.ModuleRef) -> bool:
 def mark_unused_arguments(module: binding.ModuleRef) -> binding.ModuleRef:
     """Return ``module``, whose libraries are gpubuild's, with its kernels marked."""
     text = _KERNEL.sub(lambda found: f"{found[1]} {_ATTRIBUTES}", str(module))
-    return llvm.parse_assembly(text, llvm.new_context(), name="LLVM IR with kernels marked")
+    return llvm.parse_assembly(text, llvm.new_context(module.triple), name="LLVM IR with kernels marked")
 
 
 WORKAROUNDS = (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile, libdevice
@@ -47,8 +46,8 @@ class CpuBuild:
     io: StepIO
     llvm_text: str = ""
     lowering: CpuLowering | None = None
-    module: binding.ModuleRef = None
-    machine: binding.TargetMachine = None
+    module: llvm.Module = None  # type: ignore[assignment]
+    machine: llvm.Machine = None  # type: ignore[assignment]
     filling: Mapping[str, frozenset[str]] = field(default_factory=dict)  # see nontemporal.mark_stores
 
     @property

@@ -13,8 +13,6 @@ import re
 from collections.abc import Iterable
 from importlib import resources
 
-from llvmlite import binding
-
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.mathlib import functions, range_reduction
 
@@ -206,13 +204,13 @@ _WIDE_USE = re.compile(
 )
 
 
-def link_half_conversions(module: binding.ModuleRef, triple: str) -> None:
+def link_half_conversions(module: llvm.Module, triple: str) -> None:
     """Link conversions of 16-bit floats into ``module`` if it uses them. AArch64 has instructions."""
     if triple.startswith("x86_64") and needs_half_helpers(str(module)):
         _link(module, _HALF)
 
 
-def link_wide_integers(module: binding.ModuleRef) -> None:
+def link_wide_integers(module: llvm.Module) -> None:
     """Link division and conversion of integers of 65 to 128 bits into ``module`` if it uses them.
 
     LLVM expands those of wider integers.
@@ -221,6 +219,6 @@ def link_wide_integers(module: binding.ModuleRef) -> None:
         _link(module, _WIDE)
 
 
-def _link(module: binding.ModuleRef, file: str) -> None:
+def _link(module: llvm.Module, file: str) -> None:
     text = (resources.files("gpubuild.engine.backends.cpu") / file).read_text(encoding="utf-8")
     llvm.link_text(module, text, file)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS
@@ -46,7 +45,7 @@ _METADATA = re.compile(r"^!(\d+) =", re.MULTILINE)
 _BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
-def mark_stores(module: binding.ModuleRef, bases: Mapping[str, frozenset[str]]) -> binding.ModuleRef:
+def mark_stores(module: llvm.Module, bases: Mapping[str, frozenset[str]]) -> llvm.Module:
     """Make vector stores through the pointers in ``bases``, by function, non-temporal.
 
     Returns a copy if there are any. Vectors without a known alignment stay unchanged. Call it after all

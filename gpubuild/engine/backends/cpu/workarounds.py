@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.ir import llvm
@@ -33,7 +32,7 @@ _ADDITION = (
 _REGISTERS = (("%zmm", 512), ("%ymm", 256))
 
 
-def keep_odd_halves(module: binding.ModuleRef, machine: binding.TargetMachine) -> binding.ModuleRef:
+def keep_odd_halves(module: llvm.Module, machine: llvm.Machine) -> llvm.Module:
     """Return ``module``, or a copy without parts that LLVM misplaces. Call it after all optimisation."""
     if not machine.triple.startswith("x86_64"):
         return module
@@ -52,7 +51,7 @@ def keep_in_text(text: str, bits: int) -> str:
     )
 
 
-def register_bits(machine: binding.TargetMachine) -> int:
+def register_bits(machine: llvm.Machine) -> int:
     """Return the width of the widest vectors that an x86 ``machine`` adds in one instruction."""
     module = llvm.parse_assembly(_ADDITION, llvm.new_context())
     llvm.set_target(module, machine)

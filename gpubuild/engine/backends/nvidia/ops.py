@@ -112,12 +112,15 @@ _PTX = {
 _PTX_BY_LENGTH = sorted(_PTX, key=len, reverse=True)
 
 
+_OWN = ("nvgpu.", "nvvm.")
+
+
 def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
     """Return why ``chip`` does not have ``op`` of the nvgpu or nvvm dialect, or an empty string.
 
     ``ptx`` is the version, times ten, that the user asks for; 0 for any.
     """
-    if not op.name.startswith(("nvgpu.", "nvvm.")):
+    if not op.name.startswith(_OWN):
         return ""
     prefix = next((p for p in _BY_LENGTH if op.name.startswith(p)), "")
     if not prefix:
@@ -144,11 +147,11 @@ def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
 
 def ptx_needed(module: ir.Operation) -> int:
     """Return the PTX version, times ten, that the nvgpu and nvvm ops of ``module`` need; 0 for any."""
-    return max(map(_ptx_of, matching(module, lambda op: True)), default=0)
+    return max(map(_ptx_of, matching(module, lambda op: op.name.startswith(_OWN))), default=0)
 
 
 def _ptx_of(op: ir.Operation) -> int:
-    if not op.name.startswith(("nvgpu.", "nvvm.")):
+    if not op.name.startswith(_OWN):
         return 0
     return next((_PTX[p] for p in _PTX_BY_LENGTH if op.name.startswith(p)), 0)
 

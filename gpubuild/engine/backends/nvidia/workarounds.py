@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 
-from llvmlite import binding
 from mlir import ir
 
 from gpubuild.engine.ir import contexts, diagnostics, llvm
@@ -62,14 +61,19 @@ _ODD_INTEGER = re.compile(r"\bi(?!(?:8|16|32|64|128)\b)\d+\b")
 _PACKED_IN_LLVM = re.compile(r"<\d+ x i(?!(?:8|16|32|64|128)>)\d+>")
 
 
+_SIGNATURES = ("llvm.call", "llvm.func", "llvm.mlir.addressof")  # operations with or for one
+
+
 def _inline_odd_signatures(module: ir.Module, state: Lowering) -> None:
     """Change kernels and functions with such parameters or results, and refuse calls of them by address."""
     for kernels in contexts.gpu_modules(module):
+        found = operations(kernels, _SIGNATURES)
         by_address = {
             ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
-            for op in operations(kernels, ("llvm.mlir.addressof",))
+            for op in found
+            if op.name == "llvm.mlir.addressof"
         }
-        for function in operations(kernels, ("llvm.func",)):
+        for function in (op for op in found if op.name == "llvm.func"):
             kind = str(function.attributes["function_type"])
             packed = _PACKED.search(kind)
             if "nvvm.kernel" in function.attributes:
@@ -82,7 +86,7 @@ def _inline_odd_signatures(module: ir.Module, state: Lowering) -> None:
                 function.attributes["always_inline"] = ir.UnitAttr.get()
                 if "no_inline" in function.attributes:
                     del function.attributes["no_inline"]
-        for call in operations(kernels, ("llvm.call",)):
+        for call in (op for op in found if op.name == "llvm.call"):
             kind = " ".join(str(value.type) for value in (*call.operands, *call.results))
             if not callee(call) and (odd := _PACKED.search(kind) or _ODD_INTEGER.search(kind)):
                 raise _refused(call, "a call by address", odd[0], state.source)
@@ -160,7 +164,7 @@ def _member(kind: str) -> str:
     return f"!llvm.{kind}" if kind.startswith("array<") else kind
 
 
-def refuse_packed_calls(module: binding.ModuleRef) -> None:
+def refuse_packed_calls(module: llvm.Module) -> None:
     """Raise ``StepError`` if optimised code still calls functions with packed vectors."""
     for function in module.functions:
         odd = _PACKED_IN_LLVM.search(str(function.global_value_type))

@@ -1,4 +1,4 @@
-"""LLVM through llvmlite: linking of libraries, locations of errors, reproducible outputs."""
+"""LLVM through its C API and llvmlite: linking, locations of errors, reproducible outputs."""
 
 from __future__ import annotations
 
@@ -239,3 +239,37 @@ gc.collect()
 
 def test_collecting_a_module_after_its_context_does_not_end_the_process() -> None:
     assert subprocess.run([sys.executable, "-c", SCRIPT], check=False).returncode == 0
+
+
+# ---- the two libraries ----
+
+ONLY_AMD = """
+import sys
+import gpubuild.engine.ir.bindings
+from gpubuild.engine.backends.nvidia import compile
+from gpubuild.engine.backends.cpu import compile
+from gpubuild.engine.host import object_code
+from gpubuild.engine.ir import llvm
+llvm.initialize()
+for triple, chip in (("nvptx64-nvidia-cuda", "sm_60"), ("x86_64-unknown-linux-gnu", "x86-64")):
+    machine = llvm.target_machine(triple, chip)
+    module = llvm.parse_assembly("define void @f() { ret void }", llvm.new_context(triple))
+    llvm.set_target(module, machine)
+    llvm.optimize(module, machine, 3)
+    assert "f:" in llvm.emit_assembly(module, machine) or ".func f(" in llvm.emit_assembly(module, machine)
+assert "llvmlite" not in sys.modules
+llvm.target_machine("amdgcn-amd-amdhsa", "gfx90a")
+assert "llvmlite" in sys.modules
+"""
+
+
+def test_llvmlite_is_loaded_for_amd_only() -> None:
+    assert subprocess.run([sys.executable, "-c", ONLY_AMD], check=False).returncode == 0
+
+
+def test_an_error_in_inline_assembly_does_not_end_the_process() -> None:
+    parsed = module('define void @f() { call void asm "oops oops", ""()\n ret void }')
+    with pytest.raises(StepError) as caught:
+        llvm.emit_object(parsed, llvm.target_machine(X86, "x86-64"))
+    assert "<inline asm>:1:2: " in caught.value.output
+    assert "oops oops" in caught.value.output
