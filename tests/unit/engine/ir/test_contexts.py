@@ -190,7 +190,8 @@ def test_every_dialect_that_the_engine_makes_operations_of_is_loaded() -> None:
     engine = Path(contexts.__file__).parents[1]
     texts = [path.read_text() for path in engine.rglob("*.py")]
     named = {name for text in texts for name in re.findall(r'"([a-z_]+)\.[a-z_][\w.]*"', text)}
-    dialects = set(filter(registered, named))
+    # These are only looked for in sources.
+    dialects = set(filter(registered, named)) - {"bufferization", "ml_program", "tosa"}
     assert {"arith", "gpu", "scf", "vector"} <= dialects
     assert dialects <= set(contexts.DIALECTS)
 
