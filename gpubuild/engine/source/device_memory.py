@@ -353,9 +353,9 @@ def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> i
     descriptor = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{fields})>")
     value = emit.value("llvm.mlir.poison", [], descriptor)
     strides = [prod(kind.shape[n + 1 :]) for n in range(kind.rank)]
-    sizes = {(3, n): size for n, size in enumerate(kind.shape)}
-    numbers: dict[tuple[int, ...], int] = {(2,): 0, **sizes}
-    numbers |= {(4, n): stride for n, stride in enumerate(strides)}
+    numbers: dict[tuple[int, ...], int] = {(2,): 0}
+    for n, (size, stride) in enumerate(zip(kind.shape, strides, strict=True)):
+        numbers |= {(3, n): size, (4, n): stride}
     parts = {(0,): address, (1,): address, **{at: emit.constant(n, word) for at, n in numbers.items()}}
     for at, part in parts.items():
         value = emit.value(
