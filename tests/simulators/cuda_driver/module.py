@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from llvmlite import binding
 from shared_library import shared_library
 from simulators.cuda_driver.checked import checked
 from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, translate, type_of
@@ -117,7 +116,7 @@ def object_of(ptx: str, kernels: list[Kernel]) -> bytes:
     return llvm.emit_object(*host_module(text, _CODE_OPT_LEVEL, _set_apart))
 
 
-def _set_apart(module: binding.ModuleRef) -> None:
+def _set_apart(module: llvm.Module) -> None:
     """Give the module's definitions names that are unique in the process.
 
     Else the loader would use functions of the C library instead of kernels with equal names, and LLVM's

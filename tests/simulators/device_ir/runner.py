@@ -111,8 +111,8 @@ def three(sizes: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 def host_module(
-    text: str, level: int, change: Callable[[binding.ModuleRef], None] = lambda module: None
-) -> tuple[binding.ModuleRef, binding.TargetMachine]:
+    text: str, level: int, change: Callable[[llvm.Module], None] = lambda module: None
+) -> tuple[llvm.Module, llvm.Machine]:
     """Make LLVM IR in the host form ready for code generation on this machine; ``change`` it at first."""
     module = llvm.parse_assembly(text, llvm.new_context(), name="host form")
     change(module)
@@ -122,6 +122,16 @@ def host_module(
     module = keep_odd_halves(module, machine)
     module.verify()
     return module, machine
+
+
+def _for_execution(module: llvm.Module) -> tuple[binding.ModuleRef, binding.TargetMachine]:
+    """Return ``module`` and its machine as llvmlite's, which executes code in this process."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(
+        *llvm.host_cpu(), opt=_CODE_OPT_LEVEL, reloc="pic", codemodel="default"
+    )
+    return binding.parse_bitcode(module.as_bitcode()), machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +152,13 @@ class DeviceModule:
         vendor = vendor_of(chip)
         _library()
         form = translate(text, vendor)
-        module, machine = host_module(form.text, _CODE_OPT_LEVEL)
+        module, machine = _for_execution(host_module(form.text, _CODE_OPT_LEVEL)[0])
         wanted = {name for names in form.shared.values() for name in names}
         sizes = {
             v.name: machine.target_data.get_abi_size(v.global_value_type)
             for v in module.global_variables
             if v.name in wanted
         }
-        binding.initialize_native_target()
         engine = binding.create_mcjit_compiler(module, machine)
         engine._owned = True  # lives as long as the process: contexts may be freed in any order
         return cls(chip=chip, form=form, engine=engine, module=module, vendor=vendor, sizes=sizes,
