@@ -31,12 +31,14 @@ from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import html_table
+from gpubuild.targets.registry import vendors
 
 if TYPE_CHECKING:
     from gpubuild.plan.plan import Plan
 
 LOGGER = logging.getLogger("gpubuild")
-_DEFAULT_TARGETS: dict[str, Mapping[str, object]] = {"cpu": {"chip": "native"}}
+# The CPU of this machine.
+_DEFAULT_TARGETS = {v.kind: {"chip": v.native_chip} for v in vendors() if v.native_chip}
 _KEPT_FOLDERS, _DAY = 64, 24 * 3600.0  # of loaded sources
 
 
@@ -234,21 +236,21 @@ def load_module(
     settings = Settings.from_environ()
     # A changed library needs another path: a process that has loaded a path gets the same library again.
     folder = _load_folder(settings, digest_bytes(document.encode() + b"\0" + content))
+    root = source.parent if source is not None else folder
     if source is None:
         (folder / "module.mlir").write_bytes(content)
-    root = source.parent if source is not None else folder
     try:
         project = loads(document, root / "targets.yaml")
     except ConfigError as error:  # the locations are in a file that does not exist
         raise UsageError("; ".join(dict.fromkeys(p.message for p in error.problems))) from error
     programs = {key: replace(one, product=Product.SHARED) for key, one in project.programs.items()}
-    options = BuildOptions(build_dir=folder)
+    options = BuildOptions(build_dir=folder / "build")
     with open_builder(replace(project, programs=programs), settings, options, Logging()) as builder:
         report = builder.build()
     for step in report.failed:
         if step.error is not None:
             raise step.error
-    files = Layout(root=root, build_dir=folder).interface_files(name)
+    files = Layout(root=root, build_dir=options.build_dir).interface_files(name)
     return LoadedModule(_import(files["module"]), name, report)
 
 

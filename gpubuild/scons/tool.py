@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpubuild.scons.session import Session
 
 PROJECT_FILE = "targets.yaml"
-_VARIABLES = ("GPUBUILD_DIR", "GPUBUILD_CACHE")
+_VARIABLES = ("GPUBUILD_DIR", "GPUBUILD_CACHE", "GPUBUILD_CONFIG", "GPUBUILD_DEFINES")
 _USAGE = (
     "list sources under `programs: NAME: sources:` of a targets.yaml, "
     'and write env.GpuProgram("NAME", "targets.yaml")'
@@ -85,7 +85,7 @@ def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa:
                 raise UsageError(
                     f"there is no argument {variable!r}{suggestion(variable, _VARIABLES)}",
                     hint="targets, levels and other options are keys of the project file; "
-                    f"construction variables of gpubuild are {' and '.join(_VARIABLES)}",
+                    f"construction variables of gpubuild are {', '.join(_VARIABLES)}",
                 )
         if variables:
             env = env.Override(variables)

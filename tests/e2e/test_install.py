@@ -17,6 +17,10 @@ from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
 
 INSTALLED = {
     "bin/scale",
+    "include/first.h",
+    "include/part.h",
+    "include/plus.h",
+    "lib/first.py",
     "lib/libfirst.so",
     "lib/libplus.a",
     "lib/part.o",
@@ -99,7 +103,7 @@ def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
     for _ in range(2):
         done = gpubuild("install", "first", "--into", "here", cwd=project)
-        assert (done.code, files(project / "here")) == (0, {"libfirst.so"}), done.err
+        assert (done.code, files(project / "here")) == (0, {"first.h", "first.py", "libfirst.so"}), done.err
         os.utime(project / "here" / "libfirst.so", (1, 1))
     assert (project / "here" / "libfirst.so").stat().st_mtime == 1
 

@@ -59,7 +59,7 @@ def test_cubin(runtime: Runtime, tmp_path: Path, chip: str, version: str, told: 
 def test_hsaco(runtime: Runtime, tmp_path: Path, chip: str, features: str, told: str) -> None:  # noqa: F811
     machine = llvm.target_machine("amdgcn-amd-amdhsa", chip, features, 2)
     text = 'target triple = "amdgcn-amd-amdhsa"\ndefine amdgpu_kernel void @k() { ret void }\n'
-    module = llvm.parse_assembly(text, llvm.new_context())
+    module = llvm.parse_assembly(text, llvm.new_context("amdgcn"))
     llvm.set_target(module, machine)
     linked = tmp_path / "k.hsaco"
     (tmp_path / "k.o").write_bytes(llvm.emit_object(module, machine))

@@ -52,6 +52,7 @@ _DLPACK_KINDS = {
     9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn", 11: "float8_e4m3fnuz", 12: "float8_e5m2",
     13: "float8_e5m2fnuz", 14: "float8_e8m0fnu",
 }  # fmt: skip
+HOST_DEVICE = "cpu"  # in the words of GPUBUILD_DEVICE
 DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cpu"}
 _READ_ONLY = 1  # of the flags of a DLPack tensor
 
@@ -123,7 +124,7 @@ class View:
         view.kind = (dtype.name if dtype.kind == "V" else dtype.kind) if dtype.isnative else "swapped"
         view.item, view.text = dtype.itemsize, str(dtype)
         view.shape, view.strides = array.shape, array.strides
-        view.writable, view.device, view.owner = array.flags.writeable, "cpu", array
+        view.writable, view.device, view.owner = array.flags.writeable, HOST_DEVICE, array
         return view
 
     @classmethod
@@ -153,7 +154,7 @@ class View:
         steps = tensor.strides[:rank] if tensor.strides else _contiguous(view.shape)
         view.strides = tuple(step * view.item for step in steps)
         view.writable, view.owner = writable, capsule
-        view.device = device if device == "cpu" else f"{device}:{number}"
+        view.device = device if device == HOST_DEVICE else f"{device}:{number}"
         return view
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from gpubuild.engine.host.library_arrays import (
     DLPACK_DEVICES,
     ELEMENTS,
+    HOST_DEVICE,
     SCALARS,
     View,
     describe,
@@ -260,12 +261,12 @@ class _Arguments:
         view = View.of(value, self._library.producer_stream(self.stream, value))
         if view is None:
             raise TypeError(f"{where}: expected an array for {kind['text']}, got {type(value).__name__}")
-        if view.device == "cpu" and not self._keeps:
+        if view.device == HOST_DEVICE and not self._keeps:
             raise TypeError(f"{where}: an array of the host needs a stream of `library.stream()`")
         made = describe(view, kind, item["written"], where)
-        if view.device != "cpu":
+        if view.device != HOST_DEVICE:
             self._library.check_device(view, kind, where)
-        elif self._library.device != "cpu" and 0 not in view.shape:
+        elif self._library.device != HOST_DEVICE and 0 not in view.shape:
             copy = self._stage(view, item["written"], where)
             made.allocated = made.aligned = made.aligned + copy.address - copy.low
         self.kept.append(view.owner)
@@ -461,8 +462,8 @@ class Library:
 
     def check_device(self, view: View, kind: dict[str, Any], where: str) -> None:
         """Raise ``TypeError`` for memory that is not of the library's device."""
-        if view.device == "cpu":
-            if kind["space"] and self.device != "cpu":
+        if view.device == HOST_DEVICE:
+            if kind["space"] and self.device != HOST_DEVICE:
                 raise TypeError(
                     f"{where}: {kind['text']} is memory of {self.device}, got an array of the host"
                 )

@@ -21,7 +21,10 @@ def test_this_processor(tmp_path: Path, level: str) -> None:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     program = tmp_path / "fibers"
-    more = (*(RUNTIME / "core" / f"{name}.c" for name in ("message", "location", "environment")), "-pthread")
+    more = (
+        *(RUNTIME / "core" / f"{name}.c" for name in ("message", "location", "environment", "process")),
+        "-pthread",
+    )
     subprocess.run(["cc", *FLAGS, level, *SOURCES, *more, "-o", program], check=True)
     assert subprocess.run([program], check=False).returncode == 0
 
