@@ -92,11 +92,7 @@ class _Placement:
 
     def _classify(self, buffer: _Buffer) -> bool:
         """Return whether all uses are understood; note whether host code is among them."""
-        op = defining_op(buffer.host)
-        variable = (
-            op is not None and op.name == "memref.get_global" and not _is_constant(buffer.host, self._module)
-        )
-        if variable or not _is_plain(buffer.host):
+        if not self._has_own_lifetime(buffer.host) or not _is_plain(buffer.host):
             return False
         pending, understood = [buffer.host], True
         while pending:
@@ -112,6 +108,15 @@ class _Placement:
                     understood = False
         buffer.on_host = buffer.on_host or not _is_alloc(buffer.host)
         return understood
+
+    def _has_own_lifetime(self, host: ir.Value) -> bool:
+        """Return whether memory lives until its block ends or a ``memref.dealloc`` of it, and has one name.
+
+        What loops carry may be released through its base, and a variable has a name for each use.
+        """
+        if isinstance(host.owner, ir.Block):
+            return bool(host.owner == self._function.regions[0].blocks[0])
+        return _is_alloc(host) or _is_constant(host, self._module)
 
     def _uses(self, op: ir.Operation) -> _Uses:
         kernels: set[int] = set()
