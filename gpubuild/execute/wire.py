@@ -214,8 +214,10 @@ def unpack_answer(message: bytes, job: Job) -> JobResult | GpubuildError:
     out = job.workdir / "out"
     out.mkdir(exist_ok=True)
     for blob, data in zip(result.result.blobs, blobs, strict=True):
-        if not is_plain_name(blob.name) or not isinstance(data, bytes) or digest_bytes(data) != blob.digest:
-            raise WireError(f"output {blob.name!r} has another digest or name")
+        if not is_plain_name(blob.name) or not isinstance(data, bytes):
+            raise WireError(f"output {blob.name!r} has no plain name, or no bytes")
+        if (digest_bytes(data), len(data)) != (blob.digest, blob.size_bytes):
+            raise WireError(f"output {blob.name!r} has another digest or size")
         path = out / blob.name
         path.write_bytes(data)
         path.chmod(0o755 if blob.executable else 0o644)

@@ -46,7 +46,7 @@ from gpubuild.targets.vendor import Format
 
 def tools_of(kind: str) -> tuple[str, ...]:
     """What compiling for a target of ``kind`` always needs."""
-    return (OURS, f"{OURS}/{kind}", "mlir", "llvmlite", HOST_MATH, *vendor(kind).tools)
+    return (OURS, f"{OURS}/{kind}", "mlir", HOST_MATH, *vendor(kind).tools)
 
 
 @frozen
@@ -233,7 +233,7 @@ class Planner:
             outputs=tuple(
                 Output(name=role, path=path, install=_INSTALLED.get(role, "")) for role, path in files.items()
             ),
-            tools=(OURS, "llvmlite"),
+            tools=(OURS, "mlir"),
             program=program.name,
         )
 
@@ -282,9 +282,7 @@ class Planner:
                     OURS,
                     FACTS,
                     "mlir",
-                    *dict.fromkeys(
-                        (*["llvmlite"] * dispatch, *(n for t in settled.targets for n in format_tools(t)))
-                    ),
+                    *dict.fromkeys(n for t in settled.targets for n in format_tools(t)),
                 ),
                 program=program.name,
                 module=module.name,
@@ -380,7 +378,7 @@ class Planner:
                 Output(name=role, path=self.layout.host_file(program.name, stem, suffix))
                 for role, suffix in (("mlir", "mlir"), ("llvm", "ll"), ("object", "o"))
             ),
-            tools=(OURS, FACTS, "mlir", "llvmlite", HOST_MATH),
+            tools=(OURS, FACTS, "mlir", HOST_MATH),
             program=program.name,
         )
 
@@ -488,7 +486,7 @@ def format_tools(target: Target) -> tuple[str, ...]:
     """Return the tools that make an object of the target's format."""
     if target.format == Format.FATBIN:
         return (f"{OURS}/{target.kind}", *vendor(target.kind).fatbin_tools)
-    return ("llvmlite",) if target.format == Format.OFFLOAD else ()
+    return ()
 
 
 def _code_inputs(outline: Step, settled: ModuleTargets, target: Target) -> tuple[Input, ...]:

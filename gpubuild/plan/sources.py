@@ -287,7 +287,7 @@ class SourcePlanner:
                 ),
                 inputs=(self._input("source", source),),
                 outputs=(Output(name="object", path=path),),
-                tools=(OURS, "llvmlite", HOST_MATH),
+                tools=(OURS, "mlir", HOST_MATH),
             )
         else:
             pre = self.preprocess(program, source)

@@ -83,7 +83,7 @@ class Amd(Vendor):
     relocatable_kinds = ImageKinds(ImageKind.BITCODE, OffloadKind.HIP)
     elf_machine = 224  # EM_AMDGPU
     assembly_on_demand = True  # writing it would generate the code a second time
-    tools = ("ld.lld",)
+    tools = ("llvmlite", "ld.lld")
     optional_tools = ("rocm-device-libs",)
     optional_symbols = ("__ockl_", "__ocml_", "__oclc_")
     variable = "ROCM_PATH"

@@ -102,8 +102,10 @@ class Need:
 _REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
 NEEDS = {
     "gpubuild": Need(needed_by="every step", fix="install gpubuild again"),
-    "mlir": Need(needed_by="every .mlir source", fix=_REINSTALL.format(f"{MLIR} {LLVM}")),
-    "llvmlite": Need(needed_by="code generation", fix=_REINSTALL.format("llvmlite")),
+    "mlir": Need(
+        needed_by="every .mlir source, and code generation", fix=_REINSTALL.format(f"{MLIR} {LLVM}")
+    ),
+    "llvmlite": Need(needed_by="code generation for AMD targets", fix=_REINSTALL.format("llvmlite")),
     host_math.NAME: Need(
         needed_by="constants that MLIR and LLVM compute", fix="install the C library's libm.so.6 (glibc)"
     ),

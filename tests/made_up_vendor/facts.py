@@ -18,7 +18,7 @@ class Wasm(Vendor):
     asm_suffix, object_suffix, relocatable_suffix = "wat", "wasm", "o"
     image_kinds = relocatable_kinds = ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
     lists_features = True
-    tools = ()
+    tools = ("llvmlite",)
     optional_symbols = ("__wasm_",)
     disassembler_fix = "install LLVM"
     backend = "made_up_vendor.engine"

@@ -140,7 +140,7 @@ def test_names_of_inputs_stay_in_the_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"blobs": [b"cod3"]}, "another digest or name"),
+        ({"blobs": [b"cod3"]}, "another digest or size"),
         ({"blobs": []}, "do not match"),
         ({"result": {"step_id": "p/x"}}, "result"),
         ({"result": 3}, "got int"),

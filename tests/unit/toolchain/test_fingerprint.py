@@ -168,3 +168,10 @@ def test_an_edit_changes_the_keys_of_its_vendor(file: str, changed: set[str], tm
         stream.write("\n")
     after = fingerprints()
     assert {name for name in TOOLS if before[name] != after[name]} == changed
+
+
+def test_steps_that_generate_code_have_the_llvm_that_does_so_in_their_keys() -> None:
+    """The tool ``mlir`` covers the LLVM library that MLIR has loaded."""
+    for name in ("nvvm", "rocdl", "cpu", "bundle", "host", "llvm"):
+        assert "mlir" in TOOLS[name], name
+    assert [name for name, tools in TOOLS.items() if "llvmlite" in tools] == ["rocdl"]
