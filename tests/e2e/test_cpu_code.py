@@ -125,7 +125,6 @@ def test_very_large_blocks_are_not_vectorised(tmp_path: Path) -> None:
     entries = dict(re.findall(r"^define [^\n]*@gpubuild\.run\.([\d.a-z]+)\((.*?)^}$", code, re.M | re.S))
     assert set(entries) >= {"0.any", "1.any", "1.apart"}
     assert "fadd <" not in entries["0.any"]
-    assert code.count('!{!"llvm.licm.disable"}') == 1 and re.search(r"!llvm\.loop", entries["0.any"])
     assert "fadd <" in entries["1.apart"]
     x = np.linspace(1, 2, 100, dtype=np.float32)
     expected = x.copy()

@@ -14,10 +14,7 @@ _AXES = "xyz"
 # Bytes; LLVM computes the sizes of other types.
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8, "double": 8,
           "ptr": 8}  # fmt: skip
-# Of loops with very large blocks: neither vectors nor LICM, whose time grows with the square of a block.
-_FEWER_PASSES = """!6 = distinct !{!6, !7, !8}
-!7 = !{!"llvm.loop.vectorize.enable", i1 false}
-!8 = !{!"llvm.licm.disable"}"""
+_NOT_VECTORISED = '!6 = distinct !{!6, !7}\n!7 = !{!"llvm.loop.vectorize.enable", i1 false}'
 _SIZE_IN_MEMORY = "ptrtoint (ptr getelementptr ({kind}, ptr null, i64 1) to i64)"
 
 
@@ -141,7 +138,7 @@ class _Text:
         return f" !dbg !{number}", f", !dbg !{number + 1}"
 
     def finish(self) -> str:
-        tail = ["!0 = !{i32 1, i32 1025}", _FEWER_PASSES]
+        tail = ["!0 = !{i32 1, i32 1025}", _NOT_VECTORISED]
         if self._debug:
             kind = "FullDebug" if self._debug == FULL else "LineTablesOnly"
             tail += [

@@ -55,7 +55,7 @@ _FLOAT_OPS = frozenset(
 # With 4,000 operations in a block, LLVM vectorises for 1 to 4 s, with 8,000 for 5 to 20.
 LARGEST_VECTORISED_BLOCK = 4000
 _NO_VECTORS = "noimplicitfloat"
-_FEWER_PASSES = "#llvm.loop_annotation<vectorize = <disable = true>, licm = <disable = true>>"
+_NOT_VECTORISED = "#llvm.loop_annotation<vectorize = <disable = true>>"
 
 
 def pass_work_items(module: ir.Module, _: CpuLowering) -> None:
@@ -118,8 +118,7 @@ def _limit_large_blocks(found: Sequence[ir.Operation], lowering: CpuLowering) ->
     """Forbid LLVM to vectorise functions with a block of very many operations, and report them.
 
     LLVM does not vectorise functions that use no implicit floats. It analyses their loops first, unless each
-    loop forbids it. LICM's time grows with the square of a block, too, in a build of LLVM with assertions.
-    Versions for arguments that do not overlap are of use to vectorised code only.
+    loop forbids it. Versions for arguments that do not overlap are of use to vectorised code only.
     """
     kernels = {facts.workgroup: facts.name for facts in lowering.kernels}
     large: dict[str, int] = {}
@@ -134,7 +133,7 @@ def _limit_large_blocks(found: Sequence[ir.Operation], lowering: CpuLowering) ->
         for block in function.regions[0].blocks:
             last = block.operations[len(block.operations) - 1]
             if last.operation.name in ("llvm.br", "llvm.cond_br"):
-                last.attributes["loop_annotation"] = ir.Attribute.parse(_FEWER_PASSES)
+                last.attributes["loop_annotation"] = ir.Attribute.parse(_NOT_VECTORISED)
     lowering.kernels = tuple(
         replace(facts, large=True, alias_versions=None) if facts.name in large else facts
         for facts in lowering.kernels
