@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,21 @@ def test_on_the_cpu_and_with_memory_apart(
     standin.translate(list(program.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
     for order in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
         assert run(program, **standin.environment("7.0", modules=tmp_path), **order) == prints
+
+
+def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -> None:
+    """AddressSanitizer sees the copy: the result is right even where it comes too late."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc, whose AddressSanitizer this needs")
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n  loop:\n    pipeline: linalg\n"
+        f"    sources: [{SOURCES}/loop.mlir, {SOURCES}/loop.c]\n    link: {{flags: [-fsanitize=address]}}\n"
+    )
+    outcome = gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"})
+    assert outcome.code == 0, outcome.out + outcome.err
+    program = tmp_path / "build" / "loop" / "loop"
+    checks = {"ASAN_OPTIONS": "detect_leaks=0"}
+    assert run(program, GPUBUILD_DEVICE="cpu", **checks) == "0 wrong\n"
 
 
 def test_checked(built: tuple[Path, Outcome]) -> None:
