@@ -36,6 +36,7 @@ from gpubuild.support.frozen import replace
 
 _PER_SLOT = 2  # steps in flight, so that a worker never waits for the network
 _WATCH_SECONDS = 1.0
+_FOLLOW_SECONDS = 0.1
 _INSTALL = 'install it: pip install "gpubuild[dask]"'
 
 # --- on the worker -----------------------------------------------------------------------------------------
@@ -92,6 +93,7 @@ class _Sent:
         self.rank = rank
         self.future: Future = Future()
         self.remote: Any = None
+        self.workers: list[str] = []  # the addresses that may run it
         self.sent_at = 0.0
         self.stranded_since = 0.0  # no worker can run it
 
@@ -113,12 +115,13 @@ class DaskExecutor:
         self._threads: dict[str, int] = {}
         self._local_running = 0
         self._here: Counter[str] = Counter()  # why steps ran here
-        self._is_waiting = False  # for the first worker
+        self._has_reported_waiting = False  # for the first worker
         self._ended = threading.Event()
         self._client = self._connect()
         if self._client is not None:
-            self._look()
-            threading.Thread(target=self._watch, name="gpubuild-dask", daemon=True).start()
+            # Two: a scheduler or worker that is stopped must not stop the clock.
+            for loop in (self._follow, self._time_out):
+                threading.Thread(target=loop, name="gpubuild-dask", daemon=True).start()
 
     @property
     def workers(self) -> int:
@@ -136,19 +139,13 @@ class DaskExecutor:
             return self._run_here(job, "the scheduler cannot be reached")
         if reason := wire.why_local(job):
             return self._run_here(job, reason)
-        if self._threads and not self._able(job):
+        able = self._able(job)
+        if self._threads and not able:
             return self._run_here(job, "no worker has the same tools")
         if self._is_full() and not self._execute.only and self._local_running < self._local.workers:
             return self._run_here(job, "")
         sent = _Sent(job, rank)
-        key = f"gpubuild-{uuid.uuid4().hex}"
-        with self._lock:
-            self._sent[key] = sent
-        if self._threads:
-            self._send(key, sent)
-        elif not self._is_waiting:
-            self._is_waiting = True
-            self._warn(f"{self._execute.shown} has no workers yet: waiting")
+        self._send(sent, able)
         return sent.future
 
     def expect(self, params: Iterable[Params]) -> None:
@@ -191,24 +188,48 @@ class DaskExecutor:
             self._warn(f"{text}; all steps run on this machine")
             return None
 
-    def _look(self) -> None:
-        """Learn which workers there are, and what tools the new ones have."""
-        client = self._client
-        known = client.scheduler_info(n_workers=-1)["workers"]
-        new = [address for address in known if address not in self._identities]
-        found: dict[str, Mapping[str, str]] = {}
-        if new:
-            with suppress(Exception):  # a worker that is gone again
-                found = client.run(identity, workers=new, on_error="ignore")
+    def _follow(self) -> None:
+        """Follow which workers there are, and send them what waits for one."""
+        while not self._ended.wait(_FOLLOW_SECONDS):
+            try:
+                if self._client.status not in ("running", "connecting"):
+                    raise OSError
+                known = self._client.scheduler_info(n_workers=-1)["workers"]
+            except Exception:
+                known = {}
+            with self._lock:
+                new = [address for address in known if address not in self._identities]
+                self._identities = {address: self._identities.get(address, {}) for address in known}
+                self._threads = {
+                    address: int(about["nthreads"])
+                    for address, about in known.items()
+                    if self._is_like_us(self._identities[address])
+                }
+            for address in new:
+                threading.Thread(target=self._ask, args=(address,), daemon=True).start()
+            self._send_waiting()
+
+    def _ask(self, address: str) -> None:
+        """Ask a new worker for its tools."""
+        with suppress(Exception):  # a worker that is gone again
+            found = self._client.run(identity, workers=[address], on_error="ignore")
+            with self._lock:
+                if address in self._identities:
+                    self._identities[address] = found.get(address, {})
+
+    def _send_waiting(self) -> None:
+        """Send steps that no worker has, and again those whose workers are all gone."""
         with self._lock:
-            self._identities = {
-                address: found.get(address) or self._identities.get(address, {}) for address in known
-            }
-            self._threads = {
-                address: int(about["nthreads"])
-                for address, about in known.items()
-                if self._is_like_us(self._identities[address])
-            }
+            waiting = [
+                (key, sent)
+                for key, sent in self._sent.items()
+                if not any(address in self._threads for address in sent.workers)
+            ]
+        for key, sent in waiting:
+            if (able := self._able(sent.job)) and self._take(key):
+                with suppress(Exception):
+                    sent.remote.cancel()
+                self._send(sent, able)
 
     def _is_like_us(self, found: Mapping[str, str]) -> bool:
         return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
@@ -247,14 +268,21 @@ class DaskExecutor:
         with self._lock:
             self._local_running -= 1
 
-    def _send(self, key: str, sent: _Sent) -> None:
-        sent.sent_at = time.monotonic()
+    def _send(self, sent: _Sent, able: list[str]) -> None:
+        """Send a step to the workers ``able``; without any it waits for one."""
+        key = f"gpubuild-{uuid.uuid4().hex}"
+        sent.workers = able
+        sent.sent_at = time.monotonic() if able else 0.0
+        with self._lock:
+            self._sent[key] = sent
+        if not able:
+            return
         try:
             sent.remote = self._client.submit(
                 run_message,
                 wire.pack_job(sent.job),
                 key=key,
-                workers=self._able(sent.job),
+                workers=able,
                 priority=sent.rank,
                 pure=False,
             )
@@ -340,31 +368,24 @@ class DaskExecutor:
         except RuntimeError:  # closed meanwhile
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
 
-    def _watch(self) -> None:
-        """Follow the cluster, and take back steps that no worker can run any more."""
+    def _time_out(self) -> None:
+        """Take back steps that no worker can run any more, or that have no answer."""
         while not self._ended.wait(_WATCH_SECONDS):
-            try:
-                if self._client.status not in ("running", "connecting"):
-                    raise OSError
-                self._look()
-            except Exception:
-                with self._lock:
-                    self._threads = {}
             now = time.monotonic()
             with self._lock:
-                waiting = list(self._sent.items())
+                waiting, has_workers = list(self._sent.items()), bool(self._threads)
+            if waiting and not has_workers and not self._has_reported_waiting:
+                self._has_reported_waiting = True
+                self._warn(f"{self._execute.shown} has no workers yet: waiting")
             for key, sent in waiting:
-                late = sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds
-                if late:
-                    self._take_back(key, sent, f"no answer after {self._execute.step_seconds:g} s")
-                elif self._able(sent.job):
+                if self._able(sent.job):
                     sent.stranded_since = 0.0
-                    if sent.remote is None:
-                        self._send(key, sent)
                 else:
                     sent.stranded_since = sent.stranded_since or now
-                    if now - sent.stranded_since >= self._execute.no_worker_seconds:
-                        self._take_back(key, sent, "no worker with the same tools is left")
+                if sent.stranded_since and now - sent.stranded_since >= self._execute.no_worker_seconds:
+                    self._take_back(key, sent, "no worker with the same tools is left")
+                elif sent.sent_at and now - sent.sent_at >= self._execute.step_seconds:
+                    self._take_back(key, sent, f"no answer after {self._execute.step_seconds:g} s")
 
     def _take_back(self, key: str, sent: _Sent, reason: str) -> None:
         if self._take(key):
@@ -398,6 +419,5 @@ def _differing(one: JobResult, other: JobResult) -> list[str]:
 
 
 def _empty(folder: Path) -> None:
-
     for entry in list(folder.iterdir()):
         delete_tree(entry)

@@ -65,6 +65,12 @@ class Cluster:
                 continue
         return len(found)
 
+    def stop(self, nanny: subprocess.Popen[bytes]) -> None:
+        """Stop a worker and its nanny, without ending them."""
+        listed = Path(f"/proc/{nanny.pid}/task/{nanny.pid}/children").read_text().split()
+        for pid in (nanny.pid, *map(int, listed)):
+            os.kill(pid, signal.SIGSTOP)
+
     def close(self) -> None:
         """End all processes."""
         for process in self._started:

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, gpubuild, seed
 from fault.dask_cluster import PATIENCE, Cluster, wait_until
 
 # Importing it here would change how errors are pickled.
@@ -32,7 +32,7 @@ gpu.module @kernels_{number} {{
   }}
 }}
 """
-MAIN = "func.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
+MAIN = "func.func private @other()\nfunc.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,13 @@ def project_for(project: Path, cluster: Cluster, folder: str, **execute: object)
     return file
 
 
-def arguments(file: Path) -> list[str]:
-    return ["build", "--no-cache", "-f", file.name, "--build-dir", file.stem]
+def arguments(file: Path, folder: str = "") -> list[str]:
+    """A build with a cache that has the runtime library and nothing else."""
+    own = file.parent / f"of-{file.stem}"
+    if not own.exists():
+        seed(own)
+    cache = str(own / "cache")
+    return ["build", "--cache-dir", cache, "-f", file.name, "--build-dir", folder or file.stem]
 
 
 def remote(project: Path, cluster: Cluster, folder: str, *more: str, **execute: object) -> Outcome:
@@ -139,7 +144,11 @@ def test_an_error_has_the_text_of_a_local_build(local: Path, shared: Cluster, tm
         assert all(error["message"] in here.err for error in messages), (here.err, messages)
 
 
-@pytest.mark.parametrize("what", ["worker", "agent", "scheduler"])
+# The processes, by words on their command lines.
+KILLED = {"worker": "--name w1", "agent": "gpubuild.execute.agent", "scheduler": "dask_scheduler"}
+
+
+@pytest.mark.parametrize("what", KILLED)
 def test_a_kill_in_mid_build(local: Path, cluster: Cluster, what: str) -> None:
     file = project_for(local, cluster, f"killed_{what}")
     command = [sys.executable, "-m", "gpubuild", *arguments(file)]
@@ -149,12 +158,59 @@ def test_a_kill_in_mid_build(local: Path, cluster: Cluster, what: str) -> None:
     assert build.stdout is not None
     while "compile" not in (line := build.stdout.readline()):
         assert line, build.communicate()
-    assert cluster.kill("--name w1" if what == "worker" else what)
+    assert cluster.kill(KILLED[what])
     _, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 0, err
     assert outputs(local / file.stem) == outputs(local / "build")
     if what == "scheduler":
         assert "ran on this machine: " in err
+
+
+@pytest.mark.parametrize("when", ["before", "in mid-build"])
+def test_a_worker_that_stops(local: Path, tmp_path: Path, when: str) -> None:
+    """It neither answers nor goes away: the other worker and this machine do its steps."""
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        stopping, _ = cluster.start_worker("w1"), cluster.start_worker("w2")
+        file = project_for(local, cluster, f"stopped_{when[:2]}", timeouts={"no_worker": 3, "step": 4})
+        log = cluster.folder / "log"
+        wait_until(lambda: log.read_text().count("Registered to:") == 2)
+        if when == "before":
+            cluster.stop(stopping)
+        command = [sys.executable, "-m", "gpubuild", *arguments(file)]
+        build = subprocess.Popen(
+            command, cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert build.stdout is not None
+        if when != "before":
+            assert "outline" in build.stdout.readline()
+            cluster.stop(stopping)
+        _, err = build.communicate(timeout=PATIENCE)
+        assert build.returncode == 0, err
+        assert outputs(local / file.stem) == outputs(local / "build")
+    finally:
+        cluster.close()
+
+
+def test_a_worker_that_comes_back_elsewhere(local: Path, tmp_path: Path) -> None:
+    """The only worker is killed: its nanny starts another one, with another address."""
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        nanny = cluster.start_worker("w1")
+        file = project_for(local, cluster, "comes_back", timeouts={"no_worker": 60, "step": 100})
+        build = subprocess.Popen(
+            [sys.executable, "-m", "gpubuild", *arguments(file)],
+            cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert build.stdout is not None
+        assert "outline" in build.stdout.readline()
+        for pid in Path(f"/proc/{nanny.pid}/task/{nanny.pid}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        _, err = build.communicate(timeout=60)
+        assert build.returncode == 0, err
+        assert outputs(local / file.stem) == outputs(local / "build")
+    finally:
+        cluster.close()
 
 
 def test_ctrl_c_leaves_no_job(local: Path, cluster: Cluster) -> None:
@@ -229,8 +285,8 @@ def test_a_lying_worker_is_named(local: Path, tmp_path: Path) -> None:
 def test_addresses(local: Path, tmp_path: Path, address: str, more: list[str], code: int, text: str) -> None:
     document = json.loads((local / "targets.yaml").read_text())
     execute = {"dask": address or "tcp://h:1", "timeouts": {"connect": 1}}
-    file = local / "addresses.yaml"
+    file = local / f"{tmp_path.name}.yaml"
     file.write_text(json.dumps(document | {"execute": execute}))
-    done = gpubuild("build", "--no-cache", "-f", file.name, "--build-dir", tmp_path, *more, cwd=local)
+    done = gpubuild(*arguments(file, str(tmp_path / "build")), *more, cwd=local)
     assert done.code == code, done.err
     assert text in done.err
