@@ -189,7 +189,7 @@ class DaskExecutor:
             return None
 
     def _follow(self) -> None:
-        """Follow which workers there are, and send them what waits for one."""
+        """Follow which workers there are, and send them waiting steps."""
         while not self._ended.wait(_FOLLOW_SECONDS):
             try:
                 if self._client.status not in ("running", "connecting"):

@@ -32,7 +32,13 @@ gpu.module @kernels_{number} {{
   }}
 }}
 """
-MAIN = "func.func private @other()\nfunc.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
+MAIN = """\
+func.func private @other()
+func.func @main() -> i32 {
+  %c = arith.constant 0 : i32
+  return %c : i32
+}
+"""
 
 
 @pytest.fixture(scope="module")
