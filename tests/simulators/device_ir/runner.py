@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import functools
+import itertools
 import mmap
 import os
 import pickle
@@ -38,6 +39,7 @@ RUNTIME = Path(gpubuild.__file__).parent / "runtime"
 HERE = Path(__file__).parent
 LIBRARY = "libdevice_ir.so"
 CPU_SECONDS = 120  # of one child, which else counts as hanging
+_NUMBERS = itertools.count()  # of the modules loaded; LLJIT wants a name for each
 _CODE_OPT_LEVEL = 0  # the IR is optimised; more would only hide where it comes from
 _PARTS = ("cpu/cpu_fiber.c", "core/message.c", "core/environment.c")
 
@@ -124,14 +126,16 @@ def host_module(
     return module, machine
 
 
-def _for_execution(module: llvm.Module) -> tuple[binding.ModuleRef, binding.TargetMachine]:
-    """Return ``module`` and its machine as llvmlite's, which executes code in this process."""
+@functools.cache
+def _jit() -> binding.LLJIT:
+    """Return a linker of code in this process.
+
+    JITLink reserves one block for each object. MCJIT maps its sections one by one, and ends the process where
+    two of them lie more than 2 GB apart.
+    """
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(
-        *llvm.host_cpu(), opt=_CODE_OPT_LEVEL, reloc="pic", codemodel="default"
-    )
-    return binding.parse_bitcode(module.as_bitcode()), machine
+    return binding.create_lljit_compiler(use_jit_link=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +144,7 @@ class DeviceModule:
 
     chip: str
     form: HostForm
-    engine: binding.ExecutionEngine
-    module: binding.ModuleRef
+    code: binding.ResourceTracker  # has the addresses of what a launch needs
     vendor: Vendor
     sizes: Mapping[str, int]
     formats: Mapping[int, str]  # of messages
@@ -152,17 +155,20 @@ class DeviceModule:
         vendor = vendor_of(chip)
         _library()
         form = translate(text, vendor)
-        module, machine = _for_execution(host_module(form.text, _CODE_OPT_LEVEL)[0])
-        wanted = {name for names in form.shared.values() for name in names}
+        module, machine = host_module(form.text, _CODE_OPT_LEVEL)
+        variables = binding.parse_bitcode(module.as_bitcode()).global_variables
+        data = _jit().target_data
         sizes = {
-            v.name: machine.target_data.get_abi_size(v.global_value_type)
-            for v in module.global_variables
-            if v.name in wanted
+            v.name: data.get_abi_size(v.global_value_type)
+            for v in variables
+            if v.linkage == binding.Linkage.external and not v.is_declaration
         }
-        engine = binding.create_mcjit_compiler(module, machine)
-        engine._owned = True  # lives as long as the process: contexts may be freed in any order
-        return cls(chip=chip, form=form, engine=engine, module=module, vendor=vendor, sizes=sizes,
-                   formats=amd.formats_of(text))  # fmt: skip
+        builder = binding.JITLibraryBuilder().add_current_process()
+        builder.add_object_img(llvm.emit_object(module, machine))
+        for name in (*sizes, *(f"emu.kernel.{kernel}" for kernel in form.kernels)):
+            builder.export_symbol(name)
+        code = builder.link(_jit(), f"module {next(_NUMBERS)}")
+        return cls(chip=chip, form=form, code=code, vendor=vendor, sizes=sizes, formats=amd.formats_of(text))
 
     def launch(
         self,
@@ -185,12 +191,10 @@ class DeviceModule:
         assert len(arguments) == len(self.form.kernels[name]), (name, self.form.kernels[name], len(arguments))
         pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(a.ctypes.data for a in arguments))
         shared = [n for n in self.form.shared[name] if n in self.sizes]
-        memories = (_Dim3 * max(len(shared), 1))(
-            *(_Dim3(self.engine.get_global_value_address(n), self.sizes[n]) for n in shared)
-        )
+        memories = (_Dim3 * max(len(shared), 1))(*(_Dim3(self.code[n], self.sizes[n]) for n in shared))
         uses_dynamic = len(shared) < len(self.form.shared[name])
         launch = _Launch(
-            kernel=self.engine.get_function_address(f"emu.kernel.{name}"),
+            kernel=self.code[f"emu.kernel.{name}"],
             arguments=ctypes.cast(pointers, ctypes.c_void_p),
             grid=three(grid),
             block=three(block),
@@ -199,9 +203,7 @@ class DeviceModule:
             backwards=backwards,
             dynamic_bytes=dynamic,
             shared_count=len(shared),
-            dynamic=_Dim3(self.engine.get_global_value_address(DYNAMIC), DYNAMIC_BYTES)
-            if uses_dynamic
-            else _Dim3(),
+            dynamic=_Dim3(self.code[DYNAMIC], DYNAMIC_BYTES) if uses_dynamic else _Dim3(),
             shared=ctypes.cast(memories, ctypes.c_void_p),
         )
         if self.chip.startswith("sm_"):

@@ -166,7 +166,7 @@ def recorded() -> tuple[list[int], int, dict[int, str]]:
     """What runtime/hip/hip_assert.c gets: state and numbers of the first failure, and its format."""
     module = load("gfx90a", kernel(ASSERTION), opt_level=3)
     record = np.zeros(64, np.uint8)
-    variable = module.engine.get_global_value_address("gpubuild_assertion_record")
+    variable = module.code["gpubuild_assertion_record"]
     ctypes.c_uint64.from_address(variable).value = record.ctypes.data
     values = np.zeros(8, np.float32), np.zeros((16, 16), np.float32), np.int64(0), np.float32(0), np.int32(0)
     for grid in (1, 3):  # the second does not overwrite the first

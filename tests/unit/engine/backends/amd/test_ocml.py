@@ -73,7 +73,7 @@ def loop(name: str, kinds: tuple[str, ...]) -> str:
 
 @cache
 def library() -> ctypes.CDLL:
-    """All functions, for this machine's CPU; linked, since MCJIT ends a process in which it finds no room."""
+    """All functions, for this machine's CPU, linked."""
     wanted = {(name, kind): (kind,) * (2 if name in PAIRS else 1) for name, kind in BOUNDS}
     wanted |= {(name, "f16"): ("f16",) * (2 if name in PAIRS else 1) for name in HALVES}
     wanted |= {("pown", kind): (kind, "i32") for kind in ("f16", "f32", "f64")}
