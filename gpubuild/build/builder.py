@@ -138,12 +138,13 @@ class Builder:
             if _without_count(warning) not in reported:
                 self._listener.on_event(BuildWarning(message=warning))
 
-    def scan(self, names: tuple[str, ...] | None = None, *, run: bool = True) -> Plan:
+    def scan(self, names: tuple[str, ...] | None = None, *, run: bool = True, partial: bool = False) -> Plan:
         """Run the steps that find the modules, and return the full plan.
 
         ``names`` are programs, by default those of the options; later calls may name others.
-        Raises the first ``StepError`` when a source cannot be read. Without ``run`` the modules are
-        those that were found last; raises ``OSError`` when there are none.
+        Raises the first ``StepError`` when a source cannot be read; a ``partial`` plan then has only
+        the steps that read sources. Without ``run`` the modules are those that were found last;
+        raises ``OSError`` when there are none.
         """
         programs = self._planner.choose_programs(self._options.programs if names is None else names)
         plan = self._planner.scan_plan(programs)
@@ -154,6 +155,8 @@ class Builder:
             self._save_state()  # SCons asks for each program in turn
         for report in self._reports.values():
             if report.error is not None:
+                if partial:
+                    return plan
                 raise report.error
         return self._full_plan(programs, plan)
 

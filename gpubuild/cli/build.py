@@ -29,10 +29,12 @@ class Outcome:
     programs: tuple[str, ...]
     build_dir: Path
     report: BuildReport
+    dry_run: bool = False
 
     def ending(self) -> list[str]:
         """Return the summary line, and lines that list failed steps and those that were not tried."""
-        return [summary_line(self.report), *closing_lines(self.report, programs=len(self.programs))]
+        closing = closing_lines(self.report, programs=len(self.programs))
+        return [summary_line(self.report, dry_run=self.dry_run), *closing]
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -124,7 +126,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
     explain = getattr(options, "explain", False)
     console = _progress_console(options, explain=explain)
-    with make_view(console, to_err=to_err, explain=explain) as view:
+    with make_view(console, to_err=to_err, explain=explain, dry_run=request.dry_run) as view:
         tracer = None
         if options.trace:
             from gpubuild.cli.trace import Tracer
@@ -141,8 +143,13 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
                 tracer.write(options.trace)
     for warning in (*report.advice, *report.warnings, *_unread_variables(report)):
         console.warning(warning)
-    programs = tuple(options.programs or project.programs)
-    return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)
+    return Outcome(
+        project=project,
+        programs=tuple(options.programs or project.programs),
+        build_dir=request.build_dir,
+        report=report,
+        dry_run=request.dry_run,
+    )
 
 
 def _unread_variables(report: BuildReport) -> list[str]:

@@ -160,18 +160,24 @@ def export(options: argparse.Namespace) -> int:
     from gpubuild.cache.local.archive import export_archive
 
     console: Console = options.console
+    files = [path for path in (options.archive, options.output) if path is not None]
+    if len(files) != 1:
+        raise UsageError(
+            "cache export needs one file to write", hint="gpubuild cache export -o gpubuild-cache.tar.gz"
+        )
+    (archive,) = files
     store, config = _open(options)
     try:
         layout = _layout(options)
         state = BuildState(layout.state_file, layout.root)
         keys = None if options.all else {record.key for record in state.records().values()}
-        done = export_archive(store, options.archive, keys)
+        done = export_archive(store, archive, keys)
     finally:
         _close(console, store)
     if options.json:
-        console.print(dump({"schema": 1, "file": str(options.archive), **asdict(done)}))
+        console.print(dump({"schema": 1, "file": str(archive), **asdict(done)}))
     elif not console.quiet:
-        console.print(f"{options.archive}: {counted(done.records, 'result')}, {size_text(done.size_bytes)}")
+        console.print(f"{archive}: {counted(done.records, 'result')}, {size_text(done.size_bytes)}")
     if not done.records:
         console.warning(
             f"nothing to export from {config.directory}: build first, with this cache, or use --all"

@@ -346,7 +346,9 @@ def _inspect(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "inspect", "list the modules, targets and kernels in a file", epilog=_INSPECT_EPILOG
     )
-    parser.add_argument("file", type=path, metavar="FILE", help="an executable, library, cubin, hsaco, …")
+    parser.add_argument(
+        "files", nargs="+", type=path, metavar="FILE", help="an executable, library, cubin, hsaco, …"
+    )
     add_options(parser, "targets", text="list only objects for this target or chip; may be repeated")
     add_modules(parser, "list only this gpu.module")
     parser.add_argument(
@@ -423,7 +425,10 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     gc.add_argument("--background", action="store_true", help=argparse.SUPPRESS)
     export = add("export", "write results into one file, to import them elsewhere")
-    export.add_argument("archive", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz")
+    export.add_argument(
+        "archive", nargs="?", type=path, metavar="OUT", help="the file to write; gzip if it ends in gz"
+    )
+    export.add_argument("-o", "--output", type=path, metavar="OUT", help="the same")
     export.add_argument(
         "--all", action="store_true", help="everything stored, not only the results of the build folder"
     )

@@ -82,17 +82,20 @@ _STYLE = {
 _WIDTH = max(map(len, Status))
 _LISTED_LIVE = (Status.FAILED, Status.WOULD_RUN, Status.WOULD_HIT)  # the view itself shows running steps
 _LISTED = (Status.RAN, *_LISTED_LIVE)  # without -v; the summary counts the others
+_SCANNED = "scanned"  # what a dry run does to sources that changed, since the plan depends on them
 _ROWS = 8  # running steps shown at once
 _FRAME_SECONDS = 0.1
 _LEAST_SAVED_SECONDS = 0.05  # the summary omits less
 
 
-def make_view(console: Console, *, to_err: bool, explain: bool) -> PlainView | LiveView:
+def make_view(
+    console: Console, *, to_err: bool, explain: bool, dry_run: bool = False
+) -> PlainView | LiveView:
     """Return the view for the stream. ``to_err`` keeps stdout for results and for output of programs."""
     stream = console.err if to_err else console.out
     if stream.isatty() and not console.quiet:
-        return LiveView(console, to_err=to_err, explain=explain)
-    return PlainView(console, to_err=to_err, explain=explain)
+        return LiveView(console, to_err=to_err, explain=explain, dry_run=dry_run)
+    return PlainView(console, to_err=to_err, explain=explain, dry_run=dry_run)
 
 
 class PlainView:
@@ -102,9 +105,16 @@ class PlainView:
     """
 
     def __init__(
-        self, console: Console, *, to_err: bool, explain: bool, listed: Collection[Status] = _LISTED
+        self,
+        console: Console,
+        *,
+        to_err: bool,
+        explain: bool,
+        dry_run: bool = False,
+        listed: Collection[Status] = _LISTED,
     ) -> None:
         self._console = console
+        self._dry_run = dry_run
         self._listed = listed
         self._to_err = to_err
         self._color = console.color_err if to_err else console.color_out
@@ -136,7 +146,7 @@ class PlainView:
         return lines
 
     def _write_step(self, report: StepReport) -> None:
-        line = step_line(report, explain=self._explain, color=self._color)
+        line = step_line(report, explain=self._explain, color=self._color, dry_run=self._dry_run)
         self._console.write(line + "\n", to_err=self._to_err)
         (self._console.err if self._to_err else self._console.out).flush()
 
@@ -149,11 +159,11 @@ class PlainView:
 class LiveView:
     """Draw running steps and counts in a few lines; lines of finished steps scroll above them."""
 
-    def __init__(self, console: Console, *, to_err: bool, explain: bool) -> None:
+    def __init__(self, console: Console, *, to_err: bool, explain: bool, dry_run: bool = False) -> None:
         from rich.console import Console as RichConsole
 
         self._stream = console.err if to_err else console.out
-        self._plain = PlainView(console, to_err=to_err, explain=explain, listed=_LISTED_LIVE)
+        self._plain = PlainView(console, to_err=to_err, explain=explain, dry_run=dry_run, listed=_LISTED_LIVE)
         self._rich = RichConsole(file=self._stream, no_color=not console.color_err, highlight=False)
         self._live: Live | None = None
         self._total = 0
@@ -232,9 +242,10 @@ def _tail(step: str, cells: int) -> str:
     return step if len(step) <= cells else "…" + step[len(step) - max(cells - 1, 1) :]
 
 
-def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
+def step_line(report: StepReport, *, explain: bool, color: bool, dry_run: bool = False) -> str:
     """Return the line of a step: status, id, seconds if it ran, and the reason if ``explain``."""
-    line = paint(f"{report.status:{_WIDTH}}", _STYLE[report.status], on=color)
+    status = _SCANNED if dry_run and report.status is Status.RAN else report.status
+    line = paint(f"{status:{_WIDTH}}", _STYLE[report.status], on=color)
     line += f"  {one_line(report.id)}"
     if report.status is Status.RAN:
         line += f"  {report.seconds:.2f} s"
@@ -243,10 +254,11 @@ def step_line(report: StepReport, *, explain: bool, color: bool) -> str:
     return line
 
 
-def summary_line(report: BuildReport) -> str:
+def summary_line(report: BuildReport, *, dry_run: bool = False) -> str:
     """Return ``12 steps: 3 ran, 9 from the cache in 0.4 s, 5.2 s saved``, in time of workers."""
+    words = {**STATUS_WORDS, Status.RAN: _SCANNED} if dry_run else STATUS_WORDS
     steps, saved = report.steps, report.saved_seconds
     counts = [(s, sum(1 for step in steps if step.status is s)) for s in Status]
-    listed = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in counts if n)
+    listed = ", ".join(f"{n} {words[s]}" for s, n in counts if n)
     more = f", {saved:.1f} s saved" if saved >= _LEAST_SAVED_SECONDS else ""
     return f"{counted(len(steps), 'step')}: {listed or 'nothing to do'} in {report.seconds:.1f} s{more}"

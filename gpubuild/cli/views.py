@@ -12,6 +12,7 @@ from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
 from gpubuild.model.project import BuildOptions, Project, language_arguments, search_arguments
+from gpubuild.model.result import Status
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES
@@ -30,6 +31,7 @@ _FORMAT_OF_SUFFIX = {
 
 def graph(options: argparse.Namespace) -> int:
     """Draw the steps of a build. Only scans sources that changed, since the plan depends on them."""
+    from gpubuild.build.log import log_file, read_log
     from gpubuild.build.opening import open_builder
     from gpubuild.report import diagram
 
@@ -43,10 +45,13 @@ def graph(options: argparse.Namespace) -> int:
         dry_run=True,
     )
     with open_builder(project, options.settings, request, threads=False) as builder:
-        plan = builder.scan()
+        plan = builder.scan(partial=True)
         _check_modules(options.modules, plan)
         reports = {report.id: report for report in builder.build().steps}
-    text = diagram.DRAW[form](diagram.make_diagram(plan, reports, options.modules))
+    history = read_log(log_file(Layout(root=project.root, build_dir=request.build_dir)))
+    last = history.builds[-1].steps if history.builds else ()
+    failures = {step.id: step.error for step in last if step.status == Status.FAILED}
+    text = diagram.DRAW[form](diagram.make_diagram(plan, reports, options.modules, failures))
     if options.output is None:
         console.write(text)
     else:

@@ -93,13 +93,21 @@ class Diagram:
 
 
 def make_diagram(
-    plan: Plan, reports: Mapping[str, StepReport] | None = None, modules: Collection[str] = ()
+    plan: Plan,
+    reports: Mapping[str, StepReport] | None = None,
+    modules: Collection[str] = (),
+    failures: Mapping[str, str] | None = None,
 ) -> Diagram:
-    """The steps of ``plan``; with ``modules`` only what these are made of and go into."""
+    """The steps of ``plan``; with ``modules`` only what these are made of and go into.
+
+    ``failures`` are errors of the last build: steps that would run again are shown as failed.
+    """
     known = reports or {}
     kept = set(plan.steps) if not modules else _around(plan, modules)
     ids = [step_id for step_id in plan.order() if step_id in kept]
-    nodes = tuple(_node(plan.steps[step_id], known.get(step_id)) for step_id in ids)
+    nodes = tuple(
+        _node(plan.steps[step_id], known.get(step_id), (failures or {}).get(step_id, "")) for step_id in ids
+    )
     edges = []
     for step_id in ids:
         roles: dict[str, list[str]] = {}
@@ -119,7 +127,12 @@ def _around(plan: Plan, modules: Collection[str]) -> set[str]:
     return found
 
 
-def _node(step: Step, report: StepReport | None) -> Node:
+def _node(step: Step, report: StepReport | None, failure: str) -> Node:
+    status, reason = (report.status, report.reason) if report else (None, "")
+    if report and report.error is not None:
+        failure = report.error.message
+    if failure and status in (Status.WOULD_RUN, Status.FAILED):
+        status, reason = Status.FAILED, failure
     return Node(
         id=step.id,
         kind=step.kind,
@@ -127,8 +140,8 @@ def _node(step: Step, report: StepReport | None) -> Node:
         program=step.program,
         module=step.module,
         target=step.target,
-        status=report.status if report else None,
-        reason=report.reason if report else "",
+        status=status,
+        reason=reason,
     )
 
 

@@ -214,6 +214,37 @@ def test_inspect(built: Path, tmp_path: Path) -> None:
     assert outcome.out == ""
 
 
+def test_inspect_several_files(built: Path, tmp_path: Path) -> None:
+    files = [f"build/scale/scale_kernels.{name}" for name in ("sm_60.cubin", "gfx90a.hsaco")]
+    outcome = gpubuild("inspect", *files, cwd=built)
+    assert [line for line in outcome.out.splitlines() if line in files] == files
+    documents = gpubuild("inspect", *files, "--json", cwd=built).document["files"]
+    assert documents == [gpubuild("inspect", file, "--json", cwd=built).document for file in files]
+    assert gpubuild("inspect", *files, "--extract", tmp_path, "-q", cwd=built).code == 0
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".cubin", ".hsaco"]
+    outcome = gpubuild("inspect", *files, "-t", "sm_61", cwd=built)
+    assert (outcome.code, "targets: gfx90a, sm_60" in outcome.err) == (2, True)
+
+
+def test_a_dry_run_says_scanned(built: Path, tmp_path: Path) -> None:
+    project = tmp_path / "demo"
+    shutil.copytree(built, project, symlinks=True)
+    (project / "main.c").write_text((project / "main.c").read_text() + "int more(void) { return 1; }\n")
+    lines = gpubuild("build", "-n", cwd=project).out.splitlines()
+    assert lines[-1].startswith("11 steps: 1 scanned, 8 up to date, 2 would run in "), lines
+    assert any(line.startswith("scanned     preprocess/main.c") for line in lines), lines
+    assert not any("ran" in line.split() for line in lines), lines
+
+
+def test_cache_export_takes_one_file(built: Path, tmp_path: Path) -> None:
+    for arguments in ((tmp_path / "a.tar",), ("-o", tmp_path / "b.tar")):
+        assert gpubuild("cache", "export", *arguments, "-q", cwd=built).code == 0
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+    for arguments in ((), (tmp_path / "a.tar", "-o", tmp_path / "b.tar")):
+        outcome = gpubuild("cache", "export", *arguments, cwd=built)
+        assert (outcome.code, "cache export needs one file to write" in outcome.err) == (2, True)
+
+
 def test_doctor(tmp_path: Path) -> None:
     outcome = gpubuild("doctor", "--json", cwd=tmp_path)
     assert outcome.code == 0, outcome.out

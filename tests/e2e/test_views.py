@@ -49,6 +49,29 @@ def test_graph_corrects_wrong_names(built: Path, tmp_path: Path) -> None:
     assert gpubuild("graph", "-o", tmp_path / "no" / "x.svg", cwd=built).code == 2
 
 
+def test_graph_shows_what_failed(built: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    shutil.copytree(built, folder, symlinks=True)
+
+    def failed() -> dict[str, str]:
+        outcome = gpubuild("graph", "--format", "json", cwd=folder)
+        assert outcome.code == 0, outcome.err
+        return {n["id"]: n["reason"] for n in outcome.document["nodes"] if n["status"] == "failed"}
+
+    host, kernels = (folder / "main.c").read_text(), (folder / "scale.mlir").read_text()
+    (folder / "main.c").write_text(host + "int wrong(void) { return nothing; }\n")
+    assert failed() == {}  # not tried yet
+    assert gpubuild("build", "-q", cwd=folder).code == 1
+    ((step, reason),) = failed().items()
+    assert (step, reason) == ("cc/main.c", "cannot compile main.c")
+    (folder / "main.c").write_text(host)
+    assert gpubuild("build", "-q", cwd=folder).code == 0
+    assert failed() == {}
+    (folder / "scale.mlir").write_text(kernels.replace("gpu.return", "gpu.retrun"))
+    ((step, reason),) = failed().items()  # no later step can be known
+    assert (step, "invalid MLIR" in reason) == ("outline/scale.mlir", True)
+
+
 @pytest.fixture(scope="module")
 def report(built: Path) -> Path:
     (built / "main.c").write_text((built / "main.c").read_text() + "// seen\nint other(void) { return 2; }\n")
