@@ -330,6 +330,14 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--dump-ir", type=path, metavar="DIR", help="write the IR after every stage")
 
 
+def _check(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "check", "read and verify the project and its sources, and compile nothing"
+    )  # fmt: skip
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to check (default: everything)")
+    add_options(parser, *PROJECT, "jobs", "targets", "json")
+
+
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "explain", "show the inputs of a step, now and last time, and why it last ran",
@@ -512,6 +520,6 @@ def _help(parser: Parser) -> Callable[[argparse.Namespace], int]:
 _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
-    *(_test, _export, _install, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
+    *(_check, _test, _export, _install, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
     *(_graph, _report, _watch, _compdb, _completion),
 )

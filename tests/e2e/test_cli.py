@@ -9,7 +9,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+import yaml
+from e2e.command import ROOT, gpubuild
+
+from gpubuild.cli.parser import parse
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 CPU = {"GPUBUILD_DEVICE": "cpu"}
@@ -356,3 +359,32 @@ def test_ir_is_not_written_where_it_cannot_be(project: Path) -> None:
     assert "cannot write IR into" in outcome.err
     assert "choose another folder with --dump-ir" in outcome.err
     assert gpubuild("build", cwd=project).code == 0
+
+
+def test_check(built: Path, tmp_path: Path) -> None:
+    project = tmp_path / "demo"
+    shutil.copytree(built, project, symlinks=True, ignore=shutil.ignore_patterns("build"))
+    outcome = gpubuild("check", cwd=project)
+    assert (outcome.code, outcome.out, outcome.err) == (
+        0, "1 program, 1 gpu.module, 4 targets, 11 steps: no errors\n", ""
+    )  # fmt: skip
+    assert not list((project / "build").glob("scale"))  # nothing compiled
+    source = (project / "scale.mlir").read_text()
+    (project / "scale.mlir").write_text(source.replace("gpu.return", "gpu.retrun"))
+    outcome = gpubuild("check", cwd=project)
+    assert outcome.code == 1
+    assert re.search(r"^scale.mlir:\d+:\d+: error: custom op 'gpu.retrun' is unknown$", outcome.err, re.M)
+    assert outcome.out.endswith(": 1 error\n")
+    (failed,) = (s for s in gpubuild("check", "--json", cwd=project).document["steps"] if "error" in s)
+    assert failed["id"] == "outline/scale.mlir"
+    (project / "targets.yaml").write_text((project / "targets.yaml").read_text().replace("sm_60", "sm_61x"))
+    outcome = gpubuild("check", cwd=project)
+    assert (outcome.code, "sm_61x" in outcome.err) == (2, True)
+
+
+def test_the_hook_for_pre_commit_runs_check() -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert parse(hook["entry"].split()[1:]).parser.prog == hook["entry"]
+    assert re.search(hook["files"], "kernels/a.mlir")
+    assert re.search(hook["files"], "targets.yaml")
+    assert not re.search(hook["files"], "main.c")
