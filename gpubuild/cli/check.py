@@ -45,7 +45,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _summary(report: BuildReport, programs: int) -> str:
-    """Return ``1 program, 1 gpu.module, 4 targets, 11 steps: no errors``."""
+    """Return ``1 program, 1 gpu.module, 4 targets, 11 steps: no errors``, or the number of errors."""
+    errors = sum(step.error is not None for step in report.steps)
+    if errors:
+        return counted(errors, "error")  # what else there is cannot be known
     modules = {(step.program, step.module) for step in report.steps if step.module}
     targets = {step.target for step in report.steps if step.target}
     found = ", ".join(
@@ -57,5 +60,4 @@ def _summary(report: BuildReport, programs: int) -> str:
             (len(report.steps), "step"),
         )
     )
-    errors = sum(step.error is not None for step in report.steps)
-    return f"{found}: {counted(errors, 'error') if errors else 'no errors'}"
+    return f"{found}: no errors"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from gpubuild.errors import GpubuildError
+    from gpubuild.errors import Diagnostic, GpubuildError
     from gpubuild.model.result import BuildReport
 
 SCHEMA = 1
@@ -109,8 +109,8 @@ def error_document(error: GpubuildError) -> dict[str, Any]:
 
 
 def describe(error: GpubuildError) -> dict[str, Any]:
-    """Return the entry of an error: its message, its whole text and its exit code."""
-    from gpubuild.errors import ConfigError
+    """Return the entry of an error: its message, whole text, exit code, and diagnostics with their places."""
+    from gpubuild.errors import ConfigError, StepError
 
     found: dict[str, Any] = {
         "message": error.message,
@@ -119,16 +119,23 @@ def describe(error: GpubuildError) -> dict[str, Any]:
         "exit_code": error.exit_code,
     }
     if isinstance(error, ConfigError):
-        found["problems"] = [
-            {
-                "file": p.location.file if p.location else None,
-                "line": p.location.line if p.location else None,
-                "column": p.location.column if p.location else None,
-                "message": p.message,
-            }
-            for p in error.problems
-        ]
+        found["diagnostics"] = [_diagnostic(one) for one in error.problems]
+    if isinstance(error, StepError):
+        found |= {"stage": error.stage or None, "kernel": error.kernel or None, "output": error.output}
+        found["diagnostics"] = [_diagnostic(one) for one in error.diagnostics]
     return found
+
+
+def _diagnostic(one: Diagnostic) -> dict[str, Any]:
+    where = one.location
+    return {
+        "severity": one.severity,
+        "file": where.file if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "message": one.message,
+        "notes": [_diagnostic(note) for note in one.notes],
+    }
 
 
 def dump(document: dict[str, Any] | list[dict[str, Any]]) -> str:

@@ -374,9 +374,12 @@ def test_check(built: Path, tmp_path: Path) -> None:
     outcome = gpubuild("check", cwd=project)
     assert outcome.code == 1
     assert re.search(r"^scale.mlir:\d+:\d+: error: custom op 'gpu.retrun' is unknown$", outcome.err, re.M)
-    assert outcome.out.endswith(": 1 error\n")
+    assert outcome.out == "1 error\n"
     (failed,) = (s for s in gpubuild("check", "--json", cwd=project).document["steps"] if "error" in s)
     assert failed["id"] == "outline/scale.mlir"
+    (found,) = failed["error"]["diagnostics"]
+    line = source[: source.index("gpu.return")].count("\n") + 1
+    assert (found["file"], found["line"], found["column"]) == ("scale.mlir", line, 7)
     (project / "targets.yaml").write_text((project / "targets.yaml").read_text().replace("sm_60", "sm_61x"))
     outcome = gpubuild("check", cwd=project)
     assert (outcome.code, "sm_61x" in outcome.err) == (2, True)

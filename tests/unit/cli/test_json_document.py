@@ -87,8 +87,9 @@ def test_configuration_errors_keep_their_places() -> None:
         [Diagnostic(message="unknown key", location=Location(file="t.yaml", line=3, column=5))]
     )
     document = error_document(error)
-    assert document["error"]["problems"] == [
-        {"file": "t.yaml", "line": 3, "column": 5, "message": "unknown key"}
+    place = {"file": "t.yaml", "line": 3, "column": 5}
+    assert document["error"]["diagnostics"] == [
+        {**place, "severity": "error", "message": "unknown key", "notes": []}
     ]
     assert document["error"]["exit_code"] == 2
     assert document["steps"] == []
