@@ -45,7 +45,7 @@ def graph(options: argparse.Namespace) -> int:
         dry_run=True,
     )
     with open_builder(project, options.settings, request, threads=False) as builder:
-        plan = builder.scan(partial=True)
+        plan = builder.scan(partial=not options.modules)  # no module of an unreadable source is known
         _check_modules(options.modules, plan)
         reports = {report.id: report for report in builder.build().steps}
     history = read_log(log_file(Layout(root=project.root, build_dir=request.build_dir)))
