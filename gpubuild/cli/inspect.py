@@ -63,7 +63,9 @@ def _print_tables(found: Sequence[Inspection], options: argparse.Namespace) -> N
     console: Console = options.console
     for number, one in enumerate(found):
         if len(found) > 1:
-            console.print("\n" * bool(number) + paint(one_line(one.file), "bold", on=console.color_out))
+            if number:
+                console.print()
+            console.print(paint(one_line(one.file), "bold", on=console.color_out))
         if one.modules:
             console.print(render_table(one, options.workgroup))
 

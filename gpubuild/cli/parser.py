@@ -333,7 +333,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
 def _check(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "check", "read and verify the project and its sources, and compile nothing"
-    )  # fmt: skip
+    )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to check (default: everything)")
     add_options(parser, *PROJECT, "jobs", "targets", "json")
 
