@@ -1,6 +1,6 @@
 """gpubuild: build multi-target GPU programs written in MLIR's gpu dialect.
 
-``load_project`` and ``load`` are the entries from Python; see docs/api.md. Importing this package
+``load_project`` and ``load`` are the entries from Python; see docs/how-to/api.md. Importing this package
 imports nothing heavy. ``docs/design/architecture.md`` shows the layers.
 """
 
@@ -44,7 +44,7 @@ def load(
 ) -> LoadedModule:
     """Compile an MLIR file, or ``text``, and return its functions and kernels as Python callables.
 
-    See ``docs/api.md``. Raises ``gpubuild.errors.GpubuildError``.
+    See ``docs/how-to/api.md``. Raises ``gpubuild.errors.GpubuildError``.
     """
     from gpubuild.api import load_module
 

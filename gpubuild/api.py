@@ -1,4 +1,4 @@
-"""Build projects and load single sources from Python; see docs/api.md.
+"""Build projects and load single sources from Python; see docs/how-to/api.md.
 
 This module, its results and its exceptions are stable within a major version. Everything else in the
 package may change.

@@ -17,7 +17,7 @@ if __name__ == "__main__":
 from kernels.operations import groups, vendor_survey
 from op_coverage import host_ops
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "seed-coverage.md"
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "reference" / "dialect-documents.md"
 MLIR = Path(next(iter(mlir_package.__path__)))
 SUPPORTED, REFUSED, OUTSIDE = "supported", "refused", "out of scope"
 

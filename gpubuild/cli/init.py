@@ -1,4 +1,4 @@
-"""``gpubuild init``: write the files of a new project, and the CI recipes that docs/ci.md explains."""
+"""``gpubuild init``: write the files of a new project, and the CI recipes that docs/how-to/ci.md explains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON documents of the command line, whose form scripts rely on (docs/cli.md, "JSON").
+"""The JSON documents of the command line, whose form scripts rely on (docs/reference/cli.md, "JSON").
 
 Only ``json`` is imported: a build with nothing to do writes a document, too.
 """

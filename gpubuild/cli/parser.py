@@ -39,7 +39,7 @@ examples:
                                     list the contents of an executable
   gpubuild doctor                   show which tools were found, and where
 
-environment (docs/reference.md has all variables):
+environment (docs/reference/commands.md has all variables):
   GPUBUILD_DEVICE=cpu               where programs run kernels: auto, cpu, cuda[:N] or hip[:N]
   GPUBUILD_JOBS, GPUBUILD_CACHE_DIR like --jobs and --cache-dir
   GPUBUILD_DEBUG=1                  show where an internal error happened

@@ -1,6 +1,6 @@
-"""docs/reference.md: every command, option and environment variable, from the parser.
+"""docs/reference/commands.md: every command, option and environment variable, from the parser.
 
-``python -m gpubuild.cli.reference docs/reference.md`` writes the page; a test compares them.
+``python -m gpubuild.cli.reference docs/reference/commands.md`` writes the page; a test compares them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HEAD = """\
 # Command reference
 
 Every command and option, made from the parser by
-`python -m gpubuild.cli.reference docs/reference.md`. The behaviour you can rely on is in
+`python -m gpubuild.cli.reference docs/reference/commands.md`. The behaviour you can rely on is in
 [cli.md](cli.md).
 """
 

@@ -109,7 +109,7 @@ def _executable(program: Program, command: str) -> str:
     if program.product is not Product.EXECUTABLE:
         raise UsageError(
             f"{command} is for executables, and {program.name} has `product: {program.product}`",
-            hint="build it, or copy it with `gpubuild install`; docs/embedding.md shows its use from C",
+            hint="build it, or copy it with `gpubuild install`; docs/how-to/embedding.md shows how to use it",
         )
     return program.name
 

@@ -90,7 +90,7 @@ def choose(project: Project, names: Sequence[str], devices: Sequence[str]) -> li
     if not runs:
         raise UsageError(
             f"{project.file.name} has no tests",
-            hint="list cases under `tests:` of a program (docs/targets-yaml.md)",
+            hint="list cases under `tests:` of a program (docs/reference/targets-yaml.md)",
         )
     known = dict.fromkeys(n for run in runs for n in (run.program, f"{run.program}/{run.case.name}"))
     for name in names:
@@ -110,7 +110,7 @@ def choose(project: Project, names: Sequence[str], devices: Sequence[str]) -> li
         if run.case.sanitize and not any(project.targets[name].sanitize for name in targets):
             raise UsageError(
                 f"{run.name} runs checked kernels, and no target of {run.program} has `sanitize:`",
-                hint="add a checked CPU target (docs/checked.md)",
+                hint="add a checked CPU target (docs/how-to/checked.md)",
             )
     if not chosen:
         raise UsageError("no case is for " + " or ".join(devices))

@@ -337,7 +337,7 @@ def _target(vendors: Sequence[Vendor]) -> Record:
             ),
             "sanitize": Key(
                 spec=ListOf(item=Choice(words=tuple(Sanitize)), unique=True),
-                help=f"{checked} targets: the checks that kernels make while they run (docs/checked.md).",
+                help=f"{checked} targets: checks of running kernels (docs/how-to/checked.md).",
                 aka=("sanitizers", "checks", "check", "fsanitize"),
             ),
         },
@@ -455,14 +455,14 @@ def _program(kinds: Sequence[str]) -> Record:
                 spec=Choice(words=tuple(Product)),
                 default=Product.EXECUTABLE.value,
                 help="What is linked: executable (NAME), shared (libNAME.so), static (libNAME.a) or object "
-                "(NAME.o). See docs/embedding.md.",
+                "(NAME.o). See docs/how-to/embedding.md.",
                 aka=("kind", "type", "output", "crate_type"),
             ),
             "offload": Key(
                 spec=Choice(words=tuple(Offload)),
                 default=Offload.DISPATCH.value,
                 help="dispatch: carry every object and choose at run time. select_object: embed one. "
-                "clang: device code that clang-linker-wrapper links and registers (docs/clang.md).",
+                "clang: device code that clang-linker-wrapper links and registers (docs/how-to/clang.md).",
                 aka=("handler",),
             ),
             "select": Key(
@@ -509,7 +509,7 @@ def _program(kinds: Sequence[str]) -> Record:
             "pipeline": Key(
                 spec=Choice(words=TENSOR_PIPELINES),
                 help="For sources on tensors: makes kernels of linalg or tosa operations, with memory of "
-                "the device for them (docs/tensors.md). Instead of `passes: {source: …}`.",
+                "the device for them (docs/how-to/tensors.md). Instead of `passes: {source: …}`.",
             ),
             "host": Key(
                 spec=HOST,

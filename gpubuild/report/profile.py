@@ -1,4 +1,4 @@
-"""Profile: what kernels cost when a program ran, from the JSON of GPUBUILD_PROFILE (docs/runtime.md)."""
+"""Read what kernels cost in a run: the JSON of GPUBUILD_PROFILE (docs/reference/runtime.md)."""
 
 from __future__ import annotations
 

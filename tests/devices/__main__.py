@@ -1,4 +1,4 @@
-"""``python -m devices``: make a pack for a GPU elsewhere, judge what comes back (docs/gpu-tests.md)."""
+"""``python -m devices``: make a pack for a GPU elsewhere, judge its results (docs/how-to/gpu-tests.md)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("--chip", default="sm_90", help="default: sm_90")
         command.add_argument("--kernels", type=int, default=2000, help="random ones (default: 2000)")
         command.add_argument(
-            "--groups", nargs="*", default=list(GROUPS), help="of docs/coverage.md (default: all)"
+            "--groups", nargs="*", default=list(GROUPS), help="of docs/reference/coverage.md (default: all)"
         )
     given = parser.parse_args(argv)
     if given.command == "make":

@@ -72,7 +72,7 @@ def compile_for(chip: str, text: str, scratch: Path, **options: object) -> bytes
 
 
 def target_of(chip: str) -> str:
-    """The column of docs/coverage.md with the operations that this chip refuses."""
+    """The column of docs/reference/coverage.md with the operations that this chip refuses."""
     if chip.startswith("sm_"):
         return NVIDIA if int("".join(filter(str.isdigit, chip))) >= 90 else NVIDIA_OLD
     if chip.startswith("gfx"):
@@ -81,7 +81,7 @@ def target_of(chip: str) -> str:
 
 
 def operations(chip: str, groups: Iterable[str] = tuple(GROUPS)) -> Iterator[Batch]:
-    """The programs of docs/coverage.md that ``chip`` can run."""
+    """The programs of docs/reference/coverage.md that ``chip`` can run."""
     target = target_of(chip)
     for number, group in enumerate(groups):
         by_chip: dict[str, list[Program]] = {}

@@ -1,4 +1,4 @@
-"""Record: what was right on which device, kept beside the tests for docs/coverage.md."""
+"""Record: what was right on which device, kept beside the tests for docs/reference/coverage.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(device: Device, right: Sequence[str], wrong: Sequence[str]) -> None:
 
 
 def answer(program: str) -> str:
-    """The cell of a program in docs/coverage.md."""
+    """The cell of a program in docs/reference/coverage.md."""
     said = []
     for name, entry in sorted(read().items()):
         for word in ("right", "wrong"):

@@ -45,7 +45,7 @@ def test_on_the_cpu(tmp_path, monkeypatch):
 
 
 def test_the_commands_of_the_documentation(tmp_path, monkeypatch, capsys):
-    """Those of docs/gpu-tests.md, for two programs and one random kernel."""
+    """Those of docs/how-to/gpu-tests.md, for two programs and one random kernel."""
     chip = at_hand.cpu().chip
     monkeypatch.setitem(GROUPS, "few", [p for p in GROUPS["gpu"] if p.runs][:2])
     monkeypatch.setattr(record, "FILE", tmp_path / "record.json")

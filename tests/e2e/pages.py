@@ -100,9 +100,8 @@ def read_page(path: Path) -> Page:
 
 def pages() -> list[Page]:
     """README, CONTRIBUTING and every page of docs/; design notes are records, not to be followed."""
-    return [read_page(ROOT / name) for name in ("README.md", "CONTRIBUTING.md")] + [
-        read_page(path) for path in sorted((ROOT / "docs").glob("*.md"))
-    ]
+    documents = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent.name != "design"]
+    return [read_page(path) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *documents)]
 
 
 def sessions(block: Block) -> list[Session]:

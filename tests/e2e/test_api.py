@@ -1,4 +1,4 @@
-"""The Python API as docs/api.md tells of it."""
+"""The Python API as docs/how-to/api.md tells of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_page_as_it_stands(project: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "api.md").read_text(), re.S)
     assert len(blocks) == 4
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(blocks)], cwd=project, capture_output=True, text=True, check=False

@@ -129,7 +129,7 @@ def test_text(library: Path) -> None:
 
 def test_the_page(tmp_path: Path) -> None:
     library = build_library(tmp_path, "saxpy", (ROOT / "examples" / "saxpy" / "saxpy.mlir").read_text())
-    (block,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "embedding.md").read_text(), re.S)
+    (block,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "how-to" / "embedding.md").read_text(), re.S)
     main = "int main(void) { float x = 2, y = 1; run(&x, &y, 1); return y != 5; }\n"
     (tmp_path / "main.c").write_text(block + main)
     command = [*compiler("c"), f"-I{library}", "main.c", "-x", "none", str(library / "libsaxpy.so")]

@@ -1,4 +1,4 @@
-"""docs/ci.md, line by line, with the real tools: cold, from an archive, from a server."""
+"""docs/how-to/ci.md, line by line, with the real tools: cold, from an archive, from a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from e2e.command import ROOT, run_on_cpu, saxpy_project
 from unit.cache.servers import LOCATION, NGINX, OPENSSL, make_certificate, nginx
 
-RECIPES = ROOT / "docs" / "ci.md"
+RECIPES = ROOT / "docs" / "how-to" / "ci.md"
 
 
 def recipe(title: str) -> list[str]:
@@ -119,7 +119,7 @@ def test_warm_from_a_server(cold: Path, server: dict[str, str], tmp_path: Path) 
 
 
 def test_the_documented_server_is_the_tested_one() -> None:
-    documented = (ROOT / "docs" / "cache.md").read_text()
+    documented = (ROOT / "docs" / "how-to" / "cache.md").read_text()
     assert LOCATION in documented
 
 

@@ -1,4 +1,4 @@
-"""The snippets of docs/cmake-meson.md, by the real tools."""
+"""The snippets of docs/how-to/cmake-meson.md, by the real tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from e2e.command import ROOT, gpubuild, shared_cache
 
-PAGE = (ROOT / "docs" / "cmake-meson.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "cmake-meson.md").read_text()
 
 
 def block(language: str) -> str:

@@ -13,7 +13,7 @@ from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 from gpubuild.engine.mathlib import functions
 
 C_LIBRARY = 2.5  # what is left to the C library (glibc's log10: 1.6)
-# Bounds in units in the last place, with fused multiply-add and without; docs/cpu.md says the same.
+# Bounds in units in the last place, with fused multiply-add and without; see docs/explanation/cpu.md.
 BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("exp", "f32"): (0.94, 1.21),
     ("exp2", "f32"): (0.94, 1.21),
@@ -157,7 +157,7 @@ def chip(request: pytest.FixtureRequest, modules: dict[str, Module]) -> str:
 
 
 def table() -> list[str]:
-    """The rows of docs/cpu.md."""
+    """The rows of docs/explanation/cpu.md."""
     rows: dict[tuple[str, tuple[float, float]], list[str]] = {}
     for (name, kind), bounds in (BOUNDS | PAIRS).items():
         rows.setdefault((kind, bounds), []).append({"powf": "pow"}.get(name, name))
@@ -170,7 +170,7 @@ def table() -> list[str]:
 
 
 def test_the_documentation_says_so() -> None:
-    page = Path(__file__).parents[2] / "docs" / "cpu.md"
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "cpu.md"
     assert "\n".join(table()) in page.read_text()
 
 

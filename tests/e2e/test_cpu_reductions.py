@@ -133,7 +133,7 @@ def test_special_values(module):
 
 
 def test_sums_stay_within_the_stated_bound(module):
-    """docs/cpu.md: n / 64 + 9 roundings of each value."""
+    """docs/explanation/cpu.md: n / 64 + 9 roundings of each value."""
     for shape in SHAPES:
         n = math.prod(shape)
         data = (RNG.random((GRID, n)) - 0.5).astype(np.float32)

@@ -146,7 +146,7 @@ def values(i: int) -> dict[str, str]:
 
 UNCLEAR = {"c0", "c1", "c3", "other"}  # constants that code folds, and a value of several blocks
 OUT_OF_SCOPE = {"element", "next", "read"}  # values inside the loop and the branch
-NOT_FOLLOWED = {"sum", "valid"}  # see docs/runtime.md
+NOT_FOLLOWED = {"sum", "valid"}  # see docs/reference/runtime.md
 PARAMETERS = {"m": "f32*", "table": "f32[4]*", "flag": "i1", "half": "__bf16"}
 # What files of GPUs must have at least, at any level: with a location or a constant.
 LOCATED = {

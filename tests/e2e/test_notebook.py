@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from e2e.command import ROOT, shared_cache
 
-NOTEBOOK = ROOT / "docs" / "kernels-on-arrays.ipynb"
+NOTEBOOK = ROOT / "docs" / "tutorial" / "kernels-on-arrays.ipynb"
 
 
 def run_cell(source: str, names: dict[str, Any]) -> tuple[str, object]:

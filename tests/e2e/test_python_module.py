@@ -277,7 +277,7 @@ def test_module(lib: ModuleType) -> None:
 
 def test_the_page(tmp_path: Path) -> None:
     library = build_library(tmp_path, "saxpy", (ROOT / "examples" / "saxpy" / "saxpy.mlir").read_text())
-    page = (ROOT / "docs" / "embedding.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "embedding.md").read_text()
     (block,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "import saxpy" in text)
     code = block + "np.testing.assert_array_equal(y, 6 * x + 1)\n"
     variables = os.environ | {"GPUBUILD_DEVICE": "cpu", "PYTHONPATH": str(library)}

@@ -171,8 +171,8 @@ def test_numbers_follow_flags_on_amd() -> None:
 
 
 def clang_command(name: str) -> list[str]:
-    """Return the command of docs/device-libraries.md that makes ``name``; the zig package has a clang."""
-    lines = (ROOT / "docs/device-libraries.md").read_text().splitlines()
+    """Return the command of docs/how-to/device-libraries.md that makes ``name``; zig has a clang."""
+    lines = (ROOT / "docs/how-to/device-libraries.md").read_text().splitlines()
     command = next(line for line in lines if line.startswith("clang ") and line.endswith(name))
     return [sys.executable, "-m", "ziglang", *command.split()]
 

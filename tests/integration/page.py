@@ -1,4 +1,4 @@
-"""Page: docs/operations.md, which lists the programs with their first sentences."""
+"""Page: docs/reference/operations.md, which lists the programs with their first sentences."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from integration.program import Program
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "operations.md"
 _INTRODUCTION = """# A program for each operation
 
 Made by `python tests/integration/refresh.py`; do not edit.
 
-Each file of [`tests/integration`](../tests/integration) is a complete program for one operation: host
+Each file of [`tests/integration`](../../tests/integration) is a complete program for one operation: host
 code that allocates and fills memory, launches a kernel and prints the result. Read, copy and run them.
 [What each target can compile](coverage.md) lists all forms and types of an operation.
 
@@ -59,6 +59,6 @@ def render(programs: Iterable[Program]) -> str:
         if not program.name.startswith(f"{dialect}.") or not dialect:
             dialect = program.name.partition(".")[0]
             parts.append(f"\n## {dialect}\n\n| operation | |\n|---|---|\n")
-        link = f"[{program.name}](../tests/integration/{program.path.name})"
+        link = f"[{program.name}](../../tests/integration/{program.path.name})"
         parts.append(f"| {link} | {first_sentences(program)} |\n")
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Write into each program what NumPy says it prints, and docs/operations.md; ``--check`` only tells."""
+"""Write NumPy's results into each program, and docs/reference/operations.md; ``--check`` only compares."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def modules(for_cpu: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_on_the_stand_in(for_cpu: Path, modules: Path, tmp_path: Path, name: str) -> None:
-    """The CUDA driver's place taken by one that runs PTX on the host's processor (docs/gpu-tests.md)."""
+    """Run PTX on the host in place of the CUDA driver (docs/how-to/gpu-tests.md)."""
     environment = standin.environment("10.0" if name in CLUSTERS else "7.0", modules=modules)
     made = set(modules.iterdir())
     for more in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
@@ -119,7 +119,7 @@ def test_on_the_stand_in(for_cpu: Path, modules: Path, tmp_path: Path, name: str
 
 
 def test_as_a_user_runs_one(for_cpu: Path, tmp_path: Path) -> None:
-    """As docs/operations.md does, and with what that page shows."""
+    """As docs/reference/operations.md does, and with what that page shows."""
     shown = page.DOCUMENT.read_text()
     _, name = re.findall(r"gpubuild run -f (tests/integration/targets.yaml) (\S+)", shown)[0]
     outcome = gpubuild("run", "-q", "-t", "cpu", name, cwd=for_cpu.parent, env={"GPUBUILD_DEVICE": "cpu"})

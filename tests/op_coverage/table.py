@@ -1,4 +1,4 @@
-"""Table: all programs by dialect, and docs/coverage.md made of them."""
+"""Table: all programs by dialect, and docs/reference/coverage.md made of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from op_coverage import host_ops
 from simulators.amd_code import record as code_record
 from simulators.device_ir.rows import form_for
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "coverage.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "coverage.md"
 _INTRODUCTION = """# What compiles and runs where
 
 Made by `python tests/op_coverage/table.py` from the programs in `tests/kernels/operations`; do not edit.
@@ -24,14 +24,14 @@ Each row is one kernel; [operations](operations.md) has whole programs.
 
 - **yes** under a GPU: compiled and assembled for that chip, or for the one in brackets.
 - **PTX right**: also, the shipped PTX was executed on the host, after the PTX ISA, and the results
-  equal NumPy's. This does not test ptxas and the chip ([how](design/simulators.md)).
+  equal NumPy's. This does not test ptxas and the chip ([how](../design/simulators.md)).
 - **IR right**: the same for the LLVM IR that the chip's code generator receives. This does not test
   the code generator, the assembler and the chip.
 - **code right**: the same for the shipped machine code, in a third party's emulator of AMD's
-  instructions ([how](gpu-tests.md#machine-code-without-a-gpu)).
+  instructions ([how](../how-to/gpu-tests.md#machine-code-without-a-gpu)).
 - **right** under the CPU: run in the kernel's tier and with fibers, compared with NumPy.
 - ± is the allowed error, in units in the last place.
-- The last column lists [runs on GPUs](gpu-tests.md).
+- The last column lists [runs on GPUs](../how-to/gpu-tests.md).
 - A number refers to the reason below the table; a test compares it with the error message.
 """
 

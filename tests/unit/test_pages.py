@@ -61,10 +61,10 @@ def test_every_page_is_long() -> None:
         assert len(rows(page)) >= LEAST[page.stem.split("-")[0]], page.name
 
 
-# ---- docs/errors.md ----
+# ---- docs/reference/errors.md ----
 
 
-PAGE = (ROOT / "docs" / "errors.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "errors.md").read_text()
 SECTIONS = dict(re.findall(r"^### (.*)\n((?:(?!^#).*\n)*)", PAGE, re.M))
 
 

@@ -1,4 +1,4 @@
-"""Write the table of docs/upstream-programs.md from a checkout of llvm-project:
+"""Write the table of docs/reference/upstream-programs.md from a checkout of llvm-project:
 
 PYTHONPATH=tests python -m upstream.table CHECKOUT
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from upstream.programs import FOLDER, TARGETS, Built, UpstreamProgram, build, discover, run
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/upstream-programs.md"
+PAGE = ROOT / "docs/reference/upstream-programs.md"
 BEGIN, END = "<!-- table: tests/upstream/table.py -->", "<!-- end of the table -->"
 _VERSION = re.compile(r"set\(LLVM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)\)")
 # What the results do not say by themselves.

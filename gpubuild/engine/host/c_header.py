@@ -64,7 +64,7 @@ def write(program: str, functions: Sequence[Function]) -> str:
                 shapes[_type(item["type"])] = _memref(item["type"])
     return "\n".join(
         [
-            f"/* Functions of {program}, for C and C++. Written by gpubuild; docs/embedding.md describes it.",
+            f"/* Functions of {program}, for C and C++. Written by gpubuild; see docs/how-to/embedding.md.",
             " *",
             " * Wrappers check static sizes of memrefs with assert(). Linking with a library of another ABI",
             " * than this header's fails. With GPUBUILD_NO_WRAPPERS there are no wrappers. */",

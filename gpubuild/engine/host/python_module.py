@@ -17,7 +17,7 @@ def write(program: str, interface: Interface) -> str:
     """Return the text of ``PROGRAM.py``."""
     code = _fixed_part()
     documentation = (
-        f'"""Functions of {program}, on arrays. Written by gpubuild; docs/embedding.md describes it."""\n'
+        f'"""Functions of {program}, on arrays. Written by gpubuild; see docs/how-to/embedding.md."""\n'
     )
     functions = [function for function in interface["functions"] if not function["reason"]]
     kernels = [kernel for kernel in interface["kernels"] if not kernel["reason"]]

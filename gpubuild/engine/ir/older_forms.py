@@ -1,6 +1,6 @@
 """Recognise forms of older MLIR in source lines, and name the forms of today for error messages.
 
-The table is printed in docs/older-mlir.md.
+The table is printed in docs/reference/older-mlir.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Error functions ``erf`` and ``erfc`` of f32 and f64.
 
 erfc x = e^(-x^2) P(u) / (1 + 2x) with u = (x - k) / (x + k). Near zero, erf x = x + x Q(x^2). ``erff``
-computes in f32. Coefficients are minimax fits; docs/cpu.md has bounds on errors.
+computes in f32. Coefficients are minimax fits; docs/explanation/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 f64: with x = n ln 2 + r, both e^x and e^-x are sums of sinh r and cosh r times powers of two. So no
 subtraction loses digits, and only ``tanh`` divides. f32 computes in f64, except ``tanhf``. Coefficients are
-Taylor's or minimax fits; docs/cpu.md has bounds on errors.
+Taylor's or minimax fits; docs/explanation/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Arc tangents are computed of numbers up to tan(pi/8), after a turn by pi/4 and one to the other axis, with
 one division; an arc sine above 1/2 is that of a root. f32 computes in f64, or where f64 is slow in f32
-(``SINGLE``). Coefficients are minimax fits in the square of the argument, without the leading x; docs/cpu.md
-has bounds on errors.
+(``SINGLE``). Coefficients are minimax fits in the square of the argument, without the leading x;
+docs/explanation/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations

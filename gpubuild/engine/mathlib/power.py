@@ -3,7 +3,7 @@
 x^y is e^(y log |x|), then C's special cases. The logarithm of f64 is a sum of two numbers, to some 2^-65
 of itself, which the largest exponents need. f32 computes in f64, or where f64 is slow with such a sum.
 ``cbrt`` begins with a guess from the bits, which Halley's steps improve; in f64 the last step adds what an
-exact cube misses. docs/cpu.md has bounds on errors.
+exact cube misses. docs/explanation/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An argument is n * pi/2 + r. f64 subtracts products of n with parts of pi/2, whi
 beyond a bound, for infinities and NaN, it calls the C library, or where there is none range_reduction.
 f32 computes in f64: it multiplies by three parts of 2/pi, far from zero by the parts that count there. Where
 f64 is slow (``SINGLE``), f32 works as f64 does. Polynomials of f64 are fdlibm's, those of f32 Taylor's or
-minimax fits; docs/cpu.md has bounds on errors.
+minimax fits; docs/explanation/cpu.md has bounds on errors.
 """
 
 from __future__ import annotations

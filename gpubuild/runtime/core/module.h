@@ -40,7 +40,7 @@ char *gb_list_images(struct gb_device *device, const struct gb_module_images *mo
 struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct gb_module_images *modules, size_t count,
                             const struct gb_where *where);
 
-/* ---- profile.c: GPUBUILD_PROFILE=FILE: times of each kernel; docs/runtime.md has the format ---- */
+/* ---- profile.c: GPUBUILD_PROFILE=FILE: times of each kernel; docs/reference/runtime.md has the format ---- */
 
 struct gb_profile; /* one kernel on one device */
 

@@ -1,4 +1,4 @@
-/* sanitizer.h: the run-time side of `sanitize:`: errors of checked CPU kernels (docs/checked.md).
+/* sanitizer.h: the run-time side of `sanitize:`: errors of checked CPU kernels (docs/how-to/checked.md).
  *
  * Code compiled with checks calls the services below. Findings are kept until the launch ends, so that
  * reports do not depend on which thread was first. */

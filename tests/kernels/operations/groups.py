@@ -1,4 +1,4 @@
-"""All programs of operations, by dialect: the rows of docs/coverage.md."""
+"""All programs of operations, by dialect: the rows of docs/reference/coverage.md."""
 
 from __future__ import annotations
 

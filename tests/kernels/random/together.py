@@ -250,7 +250,7 @@ def _reduced(op: str, values: np.ndarray) -> np.generic:
 
 
 def rounded_sum(values: np.ndarray) -> tuple[float, float]:
-    """The sum of the float32 ``values`` and by how much docs/cpu.md lets one that is rounded differ."""
+    """Return the sum of the float32 ``values`` and the rounding error that docs/explanation/cpu.md allows."""
     exact = values.astype(np.float64)
     unit = float(np.finfo(np.float32).eps) / 2
     return float(exact.sum()), (values.size / 64 + 9) * unit * float(np.abs(exact).sum())

@@ -1,4 +1,4 @@
-"""The rows of docs/coverage.md as code objects for AMD chips, and their results in the emulator."""
+"""The rows of docs/reference/coverage.md as code objects for AMD chips, and their results in the emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of docs/coverage.md that were right in the emulator, in ``record.json``.
+"""The rows of docs/reference/coverage.md that were right in the emulator, in ``record.json``.
 
 Its ``chips`` have the ``date``, the ``emulator`` and the rows that it ``lacks``; ``right`` has by chips the
 rows that were right on them, each with the digest of its text (``NAME:DIGEST``).

@@ -1,4 +1,4 @@
-"""Rows of docs/coverage.md in the form in which the simulators run them for a chip."""
+"""Rows of docs/reference/coverage.md in the form in which the simulators run them for a chip."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ http {{
   }}
 }}
 """
-# What docs/ci.md tells people to use; a test compares the two.
+# What docs/how-to/ci.md tells people to use; a test compares the two.
 LOCATION = """\
     location /gpubuild/ {
       root /srv/cache;

@@ -25,7 +25,7 @@ from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.project import RemoteMode
 
 BAZEL_REMOTE = os.environ.get("GPUBUILD_TEST_BAZEL_REMOTE") or shutil.which("bazel-remote")
-PAGE = Path(__file__).parents[3] / "docs" / "cache.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "cache.md"
 ABSENT = "no bazel-remote on PATH, and none named by GPUBUILD_TEST_BAZEL_REMOTE"
 
 
@@ -56,7 +56,7 @@ def bazel_remote(folder: Path, *flags: str, certificate: Certificate | None = No
 
 
 def documented_flags(store: Path, port: int) -> list[str]:
-    """Those of docs/cache.md, for a server of the test's own."""
+    """Those of docs/how-to/cache.md, for a server of the test's own."""
     block = re.search(r"^```sh\nbazel-remote (.*)\n```$", PAGE.read_text(), re.M)
     assert block
     own = {"/srv/cache": str(store), ":8080": f"127.0.0.1:{port}"}

@@ -60,7 +60,7 @@ def test_one_main_program_only(tmp_path: Path) -> None:
 
 def test_the_recipes_are_those_of_the_page() -> None:
     assert set(CI_SERVICES) == set(init.SERVICES)
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.S)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "ci.md").read_text(), re.S)
     assert blocks == [text for _, text in init.SERVICES.values()]
 
 

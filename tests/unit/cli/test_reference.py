@@ -1,4 +1,4 @@
-"""docs/reference.md is made from the parser and lists every variable."""
+"""docs/reference/commands.md is made from the parser and lists every variable."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_the_reference_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "reference.md").read_text() == reference.page(), (
-        "run python -m gpubuild.cli.reference docs/reference.md"
+    assert (ROOT / "docs" / "reference" / "commands.md").read_text() == reference.page(), (
+        "run python -m gpubuild.cli.reference docs/reference/commands.md"
     )
 
 

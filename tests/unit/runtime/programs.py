@@ -132,7 +132,7 @@ def extra_flags() -> list[str]:
 
 
 def sanitizer_environment() -> dict[str, str]:
-    """What a child needs to load a library built with GPUBUILD_TEST_CFLAGS=-fsanitize=… (docs/runtime.md)."""
+    """Return what loads a library made with GPUBUILD_TEST_CFLAGS=-fsanitize=… (docs/reference/runtime.md)."""
     names = {
         "GPUBUILD_TEST_PRELOAD": "LD_PRELOAD",
         "ASAN_OPTIONS": "ASAN_OPTIONS",

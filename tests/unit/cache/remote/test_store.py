@@ -1,4 +1,4 @@
-"""The remote cache against a real nginx, as docs/ci.md sets it up."""
+"""The remote cache against a real nginx, as docs/how-to/ci.md sets it up."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_a_pass_that_made_objects_is_not_needed_any_more() -> None:
     assert "gpubuild makes the objects" in caught.value.hint
 
 
-PAGE = Path(__file__).parents[4] / "docs" / "older-mlir.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "older-mlir.md"
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""Add checks to the kernels of a gpu.module, for ``sanitize:`` (docs/checked.md).
+"""Add checks to the kernels of a gpu.module, for ``sanitize:`` (docs/how-to/checked.md).
 
 Works on the memref and vector dialects, before a tier is chosen. An access whose indices are out of
 bounds is reported and skipped: a load gives zero, a store does nothing. Reports are calls of functions

@@ -22,7 +22,7 @@ from gpubuild.engine.backends.cpu import libdevice_calls
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.mathlib import range_reduction
 
-# Worst errors in units in the last place; docs/device-libraries.md says the same.
+# Worst errors in units in the last place; docs/how-to/device-libraries.md says the same.
 BOUNDS: dict[tuple[str, str], float] = {
     **dict.fromkeys([(name, "f32") for name in ("atan", "atan2", "log1p")], 0.7),
     **dict.fromkeys([(name, "f32") for name in ("cos", "cosh", "pow", "sin", "sinh")], 0.8),
@@ -194,7 +194,7 @@ def test_every_half(name: str) -> None:
 
 
 def table() -> list[str]:
-    """The rows of docs/device-libraries.md."""
+    """The rows of docs/how-to/device-libraries.md."""
     rows: dict[tuple[str, float], list[str]] = {}
     for (name, kind), bound in BOUNDS.items():
         rows.setdefault((kind, bound), []).append(name)
@@ -205,7 +205,7 @@ def table() -> list[str]:
 
 
 def test_the_documentation_says_so() -> None:
-    page = Path(__file__).parents[5] / "docs" / "device-libraries.md"
+    page = Path(__file__).parents[5] / "docs" / "how-to" / "device-libraries.md"
     assert "\n".join(table()) in page.read_text()
 
 
