@@ -75,7 +75,8 @@ static void need(const struct call *call, const char *name, bool found) {
         check(call, #name, (call)->calls->name(__VA_ARGS__));                                                          \
     } while (0)
 
-static void begin(struct call *call, void *stream, const char *function) {
+/* Make the device current for calls of its library, which one thread at a time makes. */
+static void begin_on_device(struct call *call, void *stream, const char *function) {
     struct gb_device *device = gb_device_current();
     *call = (struct call){.device = device, .vendor = vendors[device->vendor], .handle = stream};
     call->where = (struct gb_where){.device = device->name, .call = function, .location = gb_host_location()};
@@ -83,14 +84,20 @@ static void begin(struct call *call, void *stream, const char *function) {
     call->calls = call->vendor->calls;
     gb_trace("%s stream %p", function, stream);
     if (call->calls == NULL) {
-        struct library *library = &libraries[device->vendor];
-        void **handle = &library->handles[device->ordinal];
         gb_lock(&lock);
+        call->before = device->calls->enter(device, &call->where);
+    }
+}
+
+static void begin(struct call *call, void *stream, const char *function) {
+    begin_on_device(call, stream, function);
+    if (call->calls == NULL) {
+        struct library *library = &libraries[call->device->vendor];
+        void **handle = &library->handles[call->device->ordinal];
         if (!library->opened) {
             open_library(call, library);
         }
         call->calls = &library->calls;
-        call->before = device->calls->enter(device, &call->where);
         if (*handle == NULL) {
             CALL(call, Create, handle);
         }
@@ -263,63 +270,72 @@ void mgpuSpGEMMCopy(void *product, int32_t mode_a, int32_t mode_b, void *a, void
     SPARSE(stream, SpGEMM_copy, call.handle, mode_a, mode_b, one(type), a, b, zero, c, type, 0, product);
 }
 
-/* ---- 2:4 matrices ----
- *
- * Only the CPU has them: cuSPARSELt, whose structures change between versions, is not called. The caller provides memory
- * for what upstream keeps there. */
+/* ---- 2:4 matrices ---- */
 
+/* The caller provides memory for what upstream keeps there: at least this. `a` of a product remembers its modes. */
 struct structured {
     void *matrix;
     int32_t mode_a, mode_b;
 };
 
-static void begin_structured(struct call *call, void *stream, const char *function) {
-    begin(call, stream, function);
-    if (call->calls->create_2to4 == NULL) {
-        gb_fatal(&call->where, "2:4 matrices need cuSPARSELt, which this runtime does not call\n"
+static const struct gb_structured_calls *begin_structured(struct call *call, void *stream, const char *function) {
+    begin_on_device(call, stream, function);
+    const struct gb_structured_calls *structured = call->vendor->structured;
+    if (structured == NULL) {
+        gb_fatal(&call->where, "2:4 matrices need an NVIDIA GPU or the CPU\n"
                                "  what to do: use gpu.create_csr, or run the program on the CPU (GPUBUILD_DEVICE=cpu)");
     }
+    return structured;
+}
+
+#define STRUCTURED(stream, name, ...)                                                                                  \
+    struct call call;                                                                                                  \
+    begin_structured(&call, stream, __func__)->name(call.device, __VA_ARGS__, &call.where);                            \
+    end(&call)
+
+static void create_structured(struct structured *made, intptr_t rows, intptr_t cols, void *values, int32_t type, bool sparse,
+                              void *stream, const char *function) {
+    struct call call;
+    const struct gb_structured_calls *calls = begin_structured(&call, stream, function);
+    *made = (struct structured){.matrix = calls->create(call.device, rows, cols, values, type, sparse, &call.where)};
+    end(&call);
 }
 
 void mgpuCusparseLtCreate2To4SpMat(struct structured *made, intptr_t rows, intptr_t cols, void *values, int32_t type,
                                    void *stream) {
-    struct call call;
-    begin_structured(&call, stream, __func__);
-    *made = (struct structured){0};
-    call.calls->create_2to4(&made->matrix, rows, cols, values, type);
-    end(&call);
+    create_structured(made, rows, cols, values, type, true, stream, __func__);
 }
 
 void mgpuCreateCuSparseLtDnMat(struct structured *made, intptr_t rows, intptr_t cols, void *values, int32_t type,
                                void *stream) {
-    made->matrix = mgpuCreateDnMat(rows, cols, values, type, stream);
+    create_structured(made, rows, cols, values, type, false, stream, __func__);
 }
 
 void mgpuDestroyCuSparseLtSpMat(struct structured *made, void *stream) {
-    mgpuDestroySpMat(made->matrix, stream);
+    STRUCTURED(stream, destroy, made->matrix);
 }
 
 void mgpuDestroyCuSparseLtDnMat(struct structured *made, void *stream) {
-    mgpuDestroyDnMat(made->matrix, stream);
+    STRUCTURED(stream, destroy, made->matrix);
 }
 
-/* `prune`: 0: no, 1: yes, 2: and check. */
+static struct gb_structured_product product_of(const struct structured *a, const struct structured *b,
+                                               const struct structured *c) {
+    return (struct gb_structured_product){a->matrix, b->matrix, c->matrix, a->mode_a, a->mode_b};
+}
+
+/* The compute type follows from A's: what gpu-to-llvm passes is undefined but for f16 and i32. */
 void mgpuCuSparseLtSpMMBufferSize(int64_t *bytes, int32_t mode_a, int32_t mode_b, struct structured *a,
                                   struct structured *b, struct structured *c, int32_t type, int32_t prune, void *stream) {
-    (void)b, (void)c, (void)type;
-    struct call call;
-    begin_structured(&call, stream, __func__);
-    bytes[0] = bytes[1] = bytes[2] = 0;
+    (void)type;
     a->mode_a = mode_a;
     a->mode_b = mode_b;
-    if (prune > 0) {
-        call.calls->prune_2to4(stream, a->matrix);
-    }
-    end(&call);
+    struct gb_structured_product product = product_of(a, b, c);
+    STRUCTURED(stream, prepare, &product, (enum gb_prune)prune, bytes, stream);
 }
 
 void mgpuCuSparseLtSpMM(struct structured *a, struct structured *b, struct structured *c, void *workspace, void *compressed,
                         void *compressed_buffer, void *stream) {
-    (void)workspace, (void)compressed, (void)compressed_buffer;
-    mgpuSpMM(a->mode_a, a->mode_b, a->matrix, b->matrix, c->matrix, GB_R_32F, NULL, stream);
+    struct gb_structured_product product = product_of(a, b, c);
+    STRUCTURED(stream, multiply, &product, workspace, compressed, compressed_buffer, stream);
 }

@@ -180,9 +180,27 @@ struct gb_sparse_calls {
 #define GB_SPARSE_MEMBER(name, parameters) int(*name) parameters;
     GB_SPARSE_FUNCTIONS(GB_SPARSE_MEMBER)
 #undef GB_SPARSE_MEMBER
-    /* Of the CPU only: a matrix with at most two entries in every four columns, and zeroing the others. */
-    int (*create_2to4)(void **, int64_t rows, int64_t cols, void *values, int type);
-    int (*prune_2to4)(void *stream, void *matrix);
+};
+
+/* C += op(A) * op(B), where A has at most two entries in every four columns of a row (2:4). */
+struct gb_structured_product {
+    void *a, *b, *c;
+    int mode_a, mode_b;
+};
+
+/* Whether the other entries of A are zeroed first: numbers of gpu.create_2to4_spmat. */
+enum gb_prune { GB_PRUNE_NOT, GB_PRUNE, GB_PRUNE_AND_CHECK };
+
+/* Products of 2:4 matrices. Matrices are row-major. */
+struct gb_structured_calls {
+    void *(*create)(struct gb_device *, int64_t rows, int64_t cols, void *values, int type, bool sparse,
+                    const struct gb_where *);
+    void (*destroy)(struct gb_device *, void *matrix, const struct gb_where *);
+    /* Set the bytes of device memory that `multiply` needs: workspace, compressed A, buffer for compressing it. */
+    void (*prepare)(struct gb_device *, const struct gb_structured_product *, enum gb_prune, int64_t bytes[3],
+                    void *stream, const struct gb_where *);
+    void (*multiply)(struct gb_device *, const struct gb_structured_product *, void *workspace, void *compressed,
+                     void *buffer, void *stream, const struct gb_where *);
 };
 
 /* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
@@ -190,6 +208,7 @@ struct gb_sparse_vendor {
     const struct gb_sparse_calls *calls;
     const char *prefix;           /* of the library's functions: "cusparse" */
     const char *const *libraries; /* names for gb_library_open */
+    const struct gb_structured_calls *structured; /* NULL: no 2:4 matrices */
 };
 
 #define GB_SPARSE_VENDOR(ID, name, numbered) extern const struct gb_sparse_vendor gb_##name##_sparse;

@@ -263,10 +263,6 @@ static int create_dense(void **made, int64_t rows, int64_t cols, int64_t stride,
     return make(made, (struct matrix){.rows = rows, .cols = cols, .values = values, .type = type});
 }
 
-static int create_2to4(void **made, int64_t rows, int64_t cols, void *values, int type) {
-    return make(made, (struct matrix){.format = STRUCTURED, .rows = rows, .cols = cols, .values = values, .type = type});
-}
-
 static int create_coo(void **made, int64_t rows, int64_t cols, int64_t entries, void *row_indices, void *col_indices,
                       void *values, int index_type, int base, int type) {
     return make(made, (struct matrix){.format = COO, .rows = rows, .cols = cols, .entries = entries, .step = 1,
@@ -442,13 +438,6 @@ static int spmm(GB_SPARSE_PRODUCT, void *buffer) {
 
 static int sddmm(GB_SPARSE_PRODUCT, void *buffer) {
     return submit(handle, sample, mode_a, mode_b, a, b, c);
-}
-
-static int prune_2to4(void *stream, void *matrix) {
-    struct product *self = new_product(prune);
-    self->a = *(struct matrix *)matrix;
-    gb_cpu_stream_submit(stream, &self->work);
-    return 0;
 }
 
 static int vector_product_bytes(GB_SPARSE_VECTOR_PRODUCT, size_t *bytes) {
@@ -655,8 +644,42 @@ static const struct gb_sparse_calls calls = {
     .SpGEMM_workEstimation = estimate,
     .SpGEMM_compute = compute,
     .SpGEMM_copy = copy,
-    .create_2to4 = create_2to4,
-    .prune_2to4 = prune_2to4,
 };
 
-const struct gb_sparse_vendor gb_cpu_sparse = {.calls = &calls};
+/* ---- 2:4 matrices ---- */
+
+static void *create_structured(struct gb_device *device, int64_t rows, int64_t cols, void *values, int type, bool sparse,
+                               const struct gb_where *where) {
+    void *made = NULL;
+    make(&made, (struct matrix){.format = sparse ? STRUCTURED : DENSE, .rows = rows, .cols = cols, .values = values,
+                                .type = type});
+    return made;
+}
+
+static void destroy_structured(struct gb_device *device, void *matrix, const struct gb_where *where) {
+    free(matrix);
+}
+
+static void prepare_structured(struct gb_device *device, const struct gb_structured_product *p, enum gb_prune pruned,
+                               int64_t bytes[3], void *stream, const struct gb_where *where) {
+    bytes[0] = bytes[1] = bytes[2] = 0;
+    if (pruned != GB_PRUNE_NOT) {
+        struct product *self = new_product(prune);
+        self->a = *(struct matrix *)p->a;
+        gb_cpu_stream_submit(stream, &self->work);
+    }
+}
+
+static void multiply_structured(struct gb_device *device, const struct gb_structured_product *p, void *workspace,
+                                void *compressed, void *buffer, void *stream, const struct gb_where *where) {
+    submit(stream, multiply, p->mode_a, p->mode_b, p->a, p->b, p->c);
+}
+
+static const struct gb_structured_calls structured = {
+    .create = create_structured,
+    .destroy = destroy_structured,
+    .prepare = prepare_structured,
+    .multiply = multiply_structured,
+};
+
+const struct gb_sparse_vendor gb_cpu_sparse = {.calls = &calls, .structured = &structured};

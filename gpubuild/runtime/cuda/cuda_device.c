@@ -417,6 +417,4 @@ static struct gb_device *cuda_open(int ordinal, char **why) {
     return &device->base;
 }
 
-static const char *const sparse_libraries[] = {"libcusparse.so.12", "libcusparse.so.11", "libcusparse.so", NULL};
-const struct gb_sparse_vendor gb_cuda_sparse = {.prefix = "cusparse", .libraries = sparse_libraries};
 const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};

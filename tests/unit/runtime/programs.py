@@ -167,6 +167,9 @@ def build(folder: Path, scratch: Path) -> Runtime:
         folder.mkdir()
         options = ["-std=gnu11", "-O1", "-fPIC", "-shared", f"-DPREFIX={prefix}"]
         subprocess.run(["cc", *options, "-o", folder / soname, FAKES / "sparse.c"], check=True)
+    subprocess.run(
+        ["cc", *options, "-o", fakes["cuda"] / "sparse/libcusparseLt.so.0", FAKES / "sparselt.c"], check=True
+    )
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 

@@ -421,12 +421,6 @@ def test_failures_of_a_library(runtime: Runtime, prefix: str, devices: dict[str,
     )
     message = f"lib{prefix} has no function {prefix}CreateCooAoS: its version does not support this operation"
     assert (done.code, message in done.err) == (1, True), done.err
-    script = "CusparseLtCreate2To4SpMat(data('00' * 44104), 4, 4, data('00' * 32), 2, s)"
-    done = runtime.run(BEGIN + script, device=device, sparse=True, **devices)
-    assert (done.code, "2:4 matrices need cuSPARSELt, which this runtime does not call" in done.err) == (
-        1,
-        True,
-    )
 
 
 def test_devices_have_handles_of_their_own(runtime: Runtime) -> None:
@@ -434,3 +428,70 @@ def test_devices_have_handles_of_their_own(runtime: Runtime) -> None:
     done = runtime.run(BEGIN + script, device="hip", hip="gfx90a,gfx90a", sparse=True).ok()
     assert len(done.called("hipsparseCreate")) - len(done.called("hipsparseCreateDnVec")) == 2
     assert len({call.split()[1] for call in done.called("hipsparseSetStream")}) == 2
+
+
+# ---- 2:4 matrices through cuSPARSELt ----
+
+STRUCTURED = """
+v, i, j = data('00' * 64), data('00' * 64), data('00' * 64)
+a, b, c = data('00' * 44104), data('00' * 11032), data('00' * 11032)
+CusparseLtCreate2To4SpMat(a, 32, 16, v, 2, s)
+CreateCuSparseLtDnMat(b, 16, 64, i, 2, s); CreateCuSparseLtDnMat(c, 32, 64, j, 2, s)
+sizes = (c_int64 * 3)(-1, -1, -1)
+for prune in (0, 2):
+    CuSparseLtSpMMBufferSize(sizes, 0, 1, a, b, c, 77, prune, s)
+print(list(sizes))
+CuSparseLtSpMM(a, b, c, 1, 2, 3, s)
+DestroyCuSparseLtSpMat(a, s); DestroyCuSparseLtDnMat(b, s); DestroyCuSparseLtDnMat(c, s)
+print(*(f'{n}={a:#x}' for n, a in dict(v=v, i=i, j=j, s=s).items()))
+"""
+STRUCTURED_CALLS = """
+Init
+StructuredDescriptorInit S1 32 16 16 16 2 2 0
+DenseDescriptorInit D1 16 64 64 16 2 2
+DenseDescriptorInit D2 32 64 64 16 2 2
+MatmulDescriptorInit P1 0,1 S1 D1 D2 D2 2
+MatmulAlgSelectionInit A1 P1 0
+MatmulPlanInit L1 P1 A1
+MatmulGetWorkspace L1
+SpMMACompressedSize L1
+MatmulPlanDestroy L1
+MatmulDescriptorInit P2 0,1 S1 D1 D2 D2 2
+MatmulAlgSelectionInit A2 P2 0
+MatmulPlanInit L2 P2 A2
+MatmulGetWorkspace L2
+SpMMACompressedSize L2
+SpMMAPrune P2 v v 1 s
+SpMMAPruneCheck P2 v s
+SpMMACompress L2 v 0x2 0x3 s
+Matmul L2 1 0x2 i 1 j j 0x1 s 1
+MatmulPlanDestroy L2
+MatDescriptorDestroy S1
+MatDescriptorDestroy D1
+MatDescriptorDestroy D2
+"""
+
+
+def test_calls_of_cusparselt(runtime: Runtime) -> None:
+    done = runtime.run(BEGIN + STRUCTURED, device="cuda", sparse=True, cuda="9.0").ok()
+    sizes, names = done.out.decode().splitlines()
+    known = {address: name for name, _, address in (word.partition("=") for word in names.split())}
+    calls = [call.removeprefix("cusparseLt").strip() for call in done.called("cusparseLt")]
+    found = [" ".join(known.get(word, word) for word in call.split()) for call in calls]
+    assert (sizes, found) == ("[16, 32, 48]", STRUCTURED_CALLS.strip().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"FAKE_FAIL": "cusparseLtMatmulPlanInit=10"}, "cusparseLtMatmulPlanInit failed with CUSPARSE_STATUS_NOT_SUPPORTED (10)"),
+        ({"FAKE_SPARSELT": "502"}, "cuSPARSELt is of version 0.5: install 0.6 or newer"),
+        ({"FAKE_NOT_2TO4": "1"}, "a matrix is not 2:4 after it was pruned"),
+        ({"sparse": False}, "2:4 matrices need libcusparseLt, which cannot be opened"),
+        ({"device": "hip", "hip": "gfx90a", "cuda": None}, "2:4 matrices need an NVIDIA GPU or the CPU"),
+    ],
+)  # fmt: skip
+def test_failures_of_cusparselt(runtime: Runtime, settings: dict[str, object], message: str) -> None:
+    options: dict[str, object] = {"device": "cuda", "sparse": True, "cuda": "9.0", **settings}
+    done = runtime.run(BEGIN + STRUCTURED, **options)  # type: ignore[arg-type]
+    assert (done.code, message in done.err) == (1, True), done.err
