@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define VENDOR(ID, name, numbered) &gb_##name##_sparse,
-static const struct gb_sparse_vendor *const vendors[] = {GB_VENDORS(VENDOR)};
+const struct gb_sparse_vendor *const gb_sparse_vendors[] = {GB_VENDORS(VENDOR)};
 #undef VENDOR
 
 static struct library {
@@ -78,7 +78,7 @@ static void need(const struct call *call, const char *name, bool found) {
 /* Make the device current for calls of its library, which one thread at a time makes. */
 static void begin_on_device(struct call *call, void *stream, const char *function) {
     struct gb_device *device = gb_device_current();
-    *call = (struct call){.device = device, .vendor = vendors[device->vendor], .handle = stream};
+    *call = (struct call){.device = device, .vendor = gb_sparse_vendors[device->vendor], .handle = stream};
     call->where = (struct gb_where){.device = device->name, .call = function, .location = gb_host_location()};
     call->outer = gb_enter(&call->where);
     call->calls = call->vendor->calls;
@@ -280,12 +280,11 @@ struct structured {
 
 static const struct gb_structured_calls *begin_structured(struct call *call, void *stream, const char *function) {
     begin_on_device(call, stream, function);
-    const struct gb_structured_calls *structured = call->vendor->structured;
-    if (structured == NULL) {
-        gb_fatal(&call->where, "2:4 matrices need an NVIDIA GPU or the CPU\n"
-                               "  what to do: use gpu.create_csr, or run the program on the CPU (GPUBUILD_DEVICE=cpu)");
+    if (call->vendor->structured == NULL && call->vendor->sparselt == NULL) {
+        gb_fatal(&call->where, "this device has no 2:4 matrices\n"
+                               "  what to do: run the program on the CPU (GPUBUILD_DEVICE=cpu)");
     }
-    return structured;
+    return call->vendor->structured != NULL ? call->vendor->structured : &gb_sparselt_calls;
 }
 
 #define STRUCTURED(stream, name, ...)                                                                                  \

@@ -203,16 +203,29 @@ struct gb_structured_calls {
                      void *buffer, void *stream, const struct gb_where *);
 };
 
+/* cuSPARSELt or hipSPARSELt. */
+struct gb_sparselt_library {
+    const char *prefix;           /* of its functions: "cusparseLt" */
+    const char *const *libraries; /* names for gb_library_open */
+    int compute_i32;              /* its number of the compute type */
+    int oldest;                   /* version that is supported: 1000 * major + 100 * minor */
+};
+
+extern const struct gb_structured_calls gb_sparselt_calls; /* abi/sparselt.c */
+
 /* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
 struct gb_sparse_vendor {
     const struct gb_sparse_calls *calls;
     const char *prefix;           /* of the library's functions: "cusparse" */
     const char *const *libraries; /* names for gb_library_open */
-    const struct gb_structured_calls *structured; /* NULL: no 2:4 matrices */
+    /* 2:4 matrices: by functions of its own, by a library, or not at all (both NULL). */
+    const struct gb_structured_calls *structured;
+    const struct gb_sparselt_library *sparselt;
 };
 
 #define GB_SPARSE_VENDOR(ID, name, numbered) extern const struct gb_sparse_vendor gb_##name##_sparse;
 GB_VENDORS(GB_SPARSE_VENDOR)
 #undef GB_SPARSE_VENDOR
+extern const struct gb_sparse_vendor *const gb_sparse_vendors[]; /* by gb_vendor */
 
 #endif

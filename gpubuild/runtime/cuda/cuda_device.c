@@ -417,4 +417,10 @@ static struct gb_device *cuda_open(int ordinal, char **why) {
     return &device->base;
 }
 
+static const char *const sparse_libraries[] = {"libcusparse.so.12", "libcusparse.so.11", "libcusparse.so", NULL};
+static const char *const sparselt_libraries[] = {"libcusparseLt.so.0", "libcusparseLt.so", NULL};
+static const struct gb_sparselt_library sparselt = {
+    .prefix = "cusparseLt", .libraries = sparselt_libraries, .compute_i32 = 0, .oldest = 600};
+const struct gb_sparse_vendor gb_cuda_sparse = {
+    .prefix = "cusparse", .libraries = sparse_libraries, .sparselt = &sparselt};
 const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};

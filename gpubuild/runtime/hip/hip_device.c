@@ -288,5 +288,9 @@ static struct gb_device *hip_open(int ordinal, char **why) {
 }
 
 static const char *const sparse_libraries[] = {"libhipsparse.so", "libhipsparse.so.4", "libhipsparse.so.1", NULL};
-const struct gb_sparse_vendor gb_hip_sparse = {.prefix = "hipsparse", .libraries = sparse_libraries};
+static const char *const sparselt_libraries[] = {"libhipsparselt.so.0", "libhipsparselt.so", NULL};
+static const struct gb_sparselt_library sparselt = {
+    .prefix = "hipsparseLt", .libraries = sparselt_libraries, .compute_i32 = 1, .oldest = 0};
+const struct gb_sparse_vendor gb_hip_sparse = {
+    .prefix = "hipsparse", .libraries = sparse_libraries, .sparselt = &sparselt};
 const struct gb_vendor_calls gb_hip_vendor = {.open = hip_open, .recognize = gb_hip_recognize};

@@ -160,16 +160,15 @@ def build(folder: Path, scratch: Path) -> Runtime:
             ],
             check=True,
         )  # fmt: skip
-    for prefix, soname, folder in (
-        ("cusparse", "libcusparse.so.12", fakes["cuda"] / "sparse"),
-        ("hipsparse", "libhipsparse.so", fakes["hip"] / "sparse"),
+    for prefix, soname, folder, source in (
+        ("cusparse", "libcusparse.so.12", fakes["cuda"], "sparse.c"),
+        ("cusparseLt", "libcusparseLt.so.0", fakes["cuda"], "sparselt.c"),
+        ("hipsparse", "libhipsparse.so", fakes["hip"], "sparse.c"),
+        ("hipsparseLt", "libhipsparselt.so.0", fakes["hip"], "sparselt.c"),
     ):
-        folder.mkdir()
+        (folder / "sparse").mkdir(exist_ok=True)
         options = ["-std=gnu11", "-O1", "-fPIC", "-shared", f"-DPREFIX={prefix}"]
-        subprocess.run(["cc", *options, "-o", folder / soname, FAKES / "sparse.c"], check=True)
-    subprocess.run(
-        ["cc", *options, "-o", fakes["cuda"] / "sparse/libcusparseLt.so.0", FAKES / "sparselt.c"], check=True
-    )
+        subprocess.run(["cc", *options, "-o", folder / "sparse" / soname, FAKES / source], check=True)
     return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 

@@ -430,7 +430,7 @@ def test_devices_have_handles_of_their_own(runtime: Runtime) -> None:
     assert len({call.split()[1] for call in done.called("hipsparseSetStream")}) == 2
 
 
-# ---- 2:4 matrices through cuSPARSELt ----
+# ---- 2:4 matrices through cuSPARSELt and hipSPARSELt ----
 
 STRUCTURED = """
 v, i, j = data('00' * 64), data('00' * 64), data('00' * 64)
@@ -472,23 +472,31 @@ MatDescriptorDestroy D2
 """
 
 
-def test_calls_of_cusparselt(runtime: Runtime) -> None:
-    done = runtime.run(BEGIN + STRUCTURED, device="cuda", sparse=True, cuda="9.0").ok()
+@pytest.mark.parametrize(("kind", "in_i32"), [(2, None), (3, {"cuda": 0, "hip": 1})])
+@pytest.mark.parametrize(("prefix", "devices"), LIBRARIES)
+def test_calls_for_2to4_matrices(
+    runtime: Runtime, prefix: str, devices: dict[str, str], kind: int, in_i32: dict[str, int] | None
+) -> None:
+    script = STRUCTURED.replace(", 2, s)", f", {kind}, s)")
+    device = next(iter(devices))
+    done = runtime.run(BEGIN + script, device=device, sparse=True, **devices).ok()
     sizes, names = done.out.decode().splitlines()
     known = {address: name for name, _, address in (word.partition("=") for word in names.split())}
-    calls = [call.removeprefix("cusparseLt").strip() for call in done.called("cusparseLt")]
+    calls = [call.removeprefix(f"{prefix}Lt").strip() for call in done.called(f"{prefix}Lt")]
     found = [" ".join(known.get(word, word) for word in call.split()) for call in calls]
-    assert (sizes, found) == ("[16, 32, 48]", STRUCTURED_CALLS.strip().splitlines())
+    expected = STRUCTURED_CALLS.replace(" 16 2 2", f" 16 {kind} 2")
+    if in_i32:
+        expected = expected.replace("D2 D2 2", f"D2 D2 {in_i32[device]}")
+    assert (sizes, found) == ("[16, 32, 48]", expected.strip().splitlines())
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"FAKE_FAIL": "cusparseLtMatmulPlanInit=10"}, "cusparseLtMatmulPlanInit failed with CUSPARSE_STATUS_NOT_SUPPORTED (10)"),
-        ({"FAKE_SPARSELT": "502"}, "cuSPARSELt is of version 0.5: install 0.6 or newer"),
+        ({"FAKE_SPARSELT": "502"}, "libcusparseLt.so.0 is of version 0.5: install 0.6 or newer"),
         ({"FAKE_NOT_2TO4": "1"}, "a matrix is not 2:4 after it was pruned"),
-        ({"sparse": False}, "2:4 matrices need libcusparseLt, which cannot be opened"),
-        ({"device": "hip", "hip": "gfx90a", "cuda": None}, "2:4 matrices need an NVIDIA GPU or the CPU"),
+        ({"sparse": False}, "2:4 matrices need libcusparseLt.so.0, which cannot be opened"),
     ],
 )  # fmt: skip
 def test_failures_of_cusparselt(runtime: Runtime, settings: dict[str, object], message: str) -> None:

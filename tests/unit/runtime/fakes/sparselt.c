@@ -1,6 +1,11 @@
-/* cuSPARSELt without a GPU: calls are recorded, and structures that were not initialised are errors (3). Written after the
- * prototypes of cusparseLt.h 0.8. FAKE_SPARSELT is the version, 801 by default; FAKE_NOT_2TO4 makes checks fail. */
+/* cuSPARSELt or hipSPARSELt (PREFIX) without a GPU: calls are recorded, and structures that were not initialised are errors (3). Written after the
+ * prototypes of cusparseLt.h 0.8, which hipsparselt.h shares. FAKE_SPARSELT is the version, 801 by default; FAKE_NOT_2TO4 makes checks fail. */
 #include "fake.h"
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
 
 typedef struct {
     char kind; /* what it was initialised as */
@@ -21,42 +26,42 @@ static void initialise(content *c, char kind) {
         return 3;                                                                                                      \
     }
 #define BEGIN(name, ...)                                                                                               \
-    record("cusparseLt" #name " " __VA_ARGS__);                                                                        \
-    FAIL_IF_ORDERED("cusparseLt" #name);
+    record(TEXT(PREFIX) #name " " __VA_ARGS__);                                                                        \
+    FAIL_IF_ORDERED(TEXT(PREFIX) #name);
 
-const char *cusparseLtGetErrorName(int code) {
+const char *JOIN(PREFIX, GetErrorName)(int code) {
     return code == 10 ? "CUSPARSE_STATUS_NOT_SUPPORTED" : "CUSPARSE_STATUS_FAKE";
 }
-int cusparseLtInit(content *h) {
+int JOIN(PREFIX, Init)(content *h) {
     BEGIN(Init, "")
     initialise(h, 'H');
     return 0;
 }
-int cusparseLtGetVersion(const content *h, int *version) {
+int JOIN(PREFIX, GetVersion)(const content *h, int *version) {
     NEED(h, 'H')
     *version = getenv("FAKE_SPARSELT") != NULL ? atoi(getenv("FAKE_SPARSELT")) : 801;
     return 0;
 }
-int cusparseLtDenseDescriptorInit(const content *h, content *m, int64_t rows, int64_t cols, int64_t ld, uint32_t alignment,
+int JOIN(PREFIX, DenseDescriptorInit)(const content *h, content *m, int64_t rows, int64_t cols, int64_t ld, uint32_t alignment,
                                   int type, int order) {
     NEED(h, 'H')
     initialise(m, 'D');
     BEGIN(DenseDescriptorInit, "D%d %ld %ld %ld %u %d %d", m->number, rows, cols, ld, alignment, type, order)
     return 0;
 }
-int cusparseLtStructuredDescriptorInit(const content *h, content *m, int64_t rows, int64_t cols, int64_t ld,
+int JOIN(PREFIX, StructuredDescriptorInit)(const content *h, content *m, int64_t rows, int64_t cols, int64_t ld,
                                        uint32_t alignment, int type, int order, int sparsity) {
     NEED(h, 'H')
     initialise(m, 'S');
     BEGIN(StructuredDescriptorInit, "S%d %ld %ld %ld %u %d %d %d", m->number, rows, cols, ld, alignment, type, order, sparsity)
     return 0;
 }
-int cusparseLtMatDescriptorDestroy(content *m) {
+int JOIN(PREFIX, MatDescriptorDestroy)(content *m) {
     BEGIN(MatDescriptorDestroy, "%c%d", m->kind, m->number)
     m->kind = 0;
     return 0;
 }
-int cusparseLtMatmulDescriptorInit(const content *h, content *p, int op_a, int op_b, const content *a, const content *b,
+int JOIN(PREFIX, MatmulDescriptorInit)(const content *h, content *p, int op_a, int op_b, const content *a, const content *b,
                                    const content *c, const content *d, int compute) {
     NEED(h, 'H') NEED(a, 'S') NEED(b, 'D') NEED(c, 'D') NEED(d, 'D')
     initialise(p, 'P');
@@ -64,54 +69,54 @@ int cusparseLtMatmulDescriptorInit(const content *h, content *p, int op_a, int o
           d->number, compute)
     return 0;
 }
-int cusparseLtMatmulAlgSelectionInit(const content *h, content *s, const content *p, int number) {
+int JOIN(PREFIX, MatmulAlgSelectionInit)(const content *h, content *s, const content *p, int number) {
     NEED(h, 'H') NEED(p, 'P')
     initialise(s, 'A');
     BEGIN(MatmulAlgSelectionInit, "A%d P%d %d", s->number, p->number, number)
     return 0;
 }
-int cusparseLtMatmulPlanInit(const content *h, content *plan, const content *p, const content *s) {
+int JOIN(PREFIX, MatmulPlanInit)(const content *h, content *plan, const content *p, const content *s) {
     NEED(h, 'H') NEED(p, 'P') NEED(s, 'A')
     initialise(plan, 'L');
     BEGIN(MatmulPlanInit, "L%d P%d A%d", plan->number, p->number, s->number)
     return 0;
 }
-int cusparseLtMatmulPlanDestroy(content *plan) {
+int JOIN(PREFIX, MatmulPlanDestroy)(content *plan) {
     NEED(plan, 'L')
     BEGIN(MatmulPlanDestroy, "L%d", plan->number)
     plan->kind = 0;
     return 0;
 }
-int cusparseLtMatmulGetWorkspace(const content *h, const content *plan, size_t *bytes) {
+int JOIN(PREFIX, MatmulGetWorkspace)(const content *h, const content *plan, size_t *bytes) {
     NEED(h, 'H') NEED(plan, 'L')
     BEGIN(MatmulGetWorkspace, "L%d", plan->number)
     *bytes = 16;
     return 0;
 }
-int cusparseLtSpMMACompressedSize(const content *h, const content *plan, size_t *bytes, size_t *buffer) {
+int JOIN(PREFIX, SpMMACompressedSize)(const content *h, const content *plan, size_t *bytes, size_t *buffer) {
     NEED(h, 'H') NEED(plan, 'L')
     BEGIN(SpMMACompressedSize, "L%d", plan->number)
     *bytes = 32, *buffer = 48;
     return 0;
 }
-int cusparseLtSpMMAPrune(const content *h, const content *p, const void *in, void *out, int how, void *stream) {
+int JOIN(PREFIX, SpMMAPrune)(const content *h, const content *p, const void *in, void *out, int how, void *stream) {
     NEED(h, 'H') NEED(p, 'P')
     BEGIN(SpMMAPrune, "P%d %p %p %d %p", p->number, in, out, how, stream)
     return 0;
 }
-int cusparseLtSpMMAPruneCheck(const content *h, const content *p, const void *in, int *invalid, void *stream) {
+int JOIN(PREFIX, SpMMAPruneCheck)(const content *h, const content *p, const void *in, int *invalid, void *stream) {
     NEED(h, 'H') NEED(p, 'P')
     BEGIN(SpMMAPruneCheck, "P%d %p %p", p->number, in, stream)
     *invalid = getenv("FAKE_NOT_2TO4") != NULL;
     return 0;
 }
-int cusparseLtSpMMACompress(const content *h, const content *plan, const void *dense, void *compressed, void *buffer,
+int JOIN(PREFIX, SpMMACompress)(const content *h, const content *plan, const void *dense, void *compressed, void *buffer,
                             void *stream) {
     NEED(h, 'H') NEED(plan, 'L')
     BEGIN(SpMMACompress, "L%d %p %p %p %p", plan->number, dense, compressed, buffer, stream)
     return 0;
 }
-int cusparseLtMatmul(const content *h, const content *plan, const void *alpha, const void *a, const void *b,
+int JOIN(PREFIX, Matmul)(const content *h, const content *plan, const void *alpha, const void *a, const void *b,
                      const void *beta, const void *c, void *d, void *workspace, void **streams, int32_t count) {
     NEED(h, 'H') NEED(plan, 'L')
     BEGIN(Matmul, "L%d %g %p %p %g %p %p %p %p %d", plan->number, *(const float *)alpha, a, b, *(const float *)beta, c, d,

@@ -1,7 +1,8 @@
-/* cuda_sparse.c: where cuSPARSE is, and products of 2:4 matrices by cuSPARSELt, which is opened at the first of them.
+/* sparselt.c: products of 2:4 matrices by cuSPARSELt or hipSPARSELt, which is opened at the first of them.
  *
- * Prototypes and numbers are those of cusparseLt.h 0.6 to 0.10. Its structures are opaque and differ in size between
- * versions (13,072 bytes at most): each has CONTENT_BYTES here. Versions before 0.6 number compute types otherwise.
+ * Prototypes and numbers are those of cusparseLt.h 0.6 to 0.10 and hipsparselt.h of ROCm 6; they differ in prefixes and in
+ * compute types. The structures are opaque and differ in size between versions (13,072 bytes at most): each has
+ * CONTENT_BYTES here. cuSPARSELt before 0.6 numbers compute types otherwise.
  */
 #include "core/device.h"
 
@@ -9,12 +10,10 @@
 
 enum {
     CONTENT_BYTES = 16 << 10,
-    OLDEST_VERSION = 600,
     ALIGNMENT = 16, /* of values, in bytes */
     SPARSITY_50_PERCENT = 0,
     PRUNE_STRIP = 1, /* keeps the largest in each group of four */
-    COMPUTE_32I = 0,
-    COMPUTE_32F = 2,
+    COMPUTE_32F = 2, /* in both */
     DEFAULT_ALGORITHM = 0,
 };
 
@@ -44,15 +43,16 @@ typedef struct {
     X(Matmul, (const content *handle, const content *plan, const void *alpha, const void *a, const void *b,            \
                const void *beta, const void *c, void *d, void *workspace, void **streams, int32_t stream_count))
 
-/* Used under the lock of abi/sparse.c. */
-static struct {
+/* Used under the lock of sparse.c. */
+static struct library {
     bool opened;
+    const struct gb_sparselt_library *vendor;
 #define MEMBER(name, parameters) int(*name) parameters;
     FUNCTIONS(MEMBER)
 #undef MEMBER
-    const char *(*GetErrorName)(int); /* since 0.7 */
+    const char *(*GetErrorName)(int); /* may be missing */
     content *handles[GB_MAX_DEVICES];
-} library;
+} libraries[GB_VENDOR_UNKNOWN];
 
 struct matrix {
     void *values;
@@ -63,55 +63,66 @@ struct matrix {
     content product, algorithm, plan;
 };
 
-static void check(int result, const char *call, const struct gb_where *where) {
+static void check(const struct library *library, int result, const char *name, const struct gb_where *where) {
     if (result != 0) {
-        gb_fatal_driver(where, call, result, library.GetErrorName != NULL ? library.GetErrorName(result) : "cusparseStatus_t",
-                        "cuSPARSELt's manual lists the types and sizes that it supports", NULL);
+        char *call = gb_text("%s%s", library->vendor->prefix, name);
+        gb_fatal_driver(where, call, result, library->GetErrorName != NULL ? library->GetErrorName(result) : "an error",
+                        "the library's manual lists the types and sizes that it supports", NULL);
     }
 }
 
-#define CALL(name, ...) check(library.name(__VA_ARGS__), "cusparseLt" #name, where)
+#define CALL(name, ...) check(library, library->name(__VA_ARGS__), #name, where)
 
-static void open_library(const struct gb_where *where) {
-    static const char *const names[] = {"libcusparseLt.so.0", "libcusparseLt.so", NULL};
+static void take(const struct library *library, void *file, const char *name, void *function, const struct gb_where *where) {
+    char *symbol = gb_text("%s%s", library->vendor->prefix, name);
+    gb_library_symbol(file, symbol, function);
+    if (where != NULL && *(void **)function == NULL) {
+        gb_fatal(where, "%s has no function %s: install a newer version", library->vendor->libraries[0], symbol);
+    }
+    free(symbol);
+}
+
+static void open_library(struct library *library, const struct gb_where *where) {
     char *why = NULL;
-    void *file = gb_library_open(names, &why);
+    void *file = gb_library_open(library->vendor->libraries, &why);
     if (file == NULL) {
-        gb_fatal(where, "2:4 matrices need libcusparseLt, which cannot be opened: %s\n"
-                        "  what to do: install cuSPARSELt 0.6 or newer, or add its folder to LD_LIBRARY_PATH",
-                 why);
+        gb_fatal(where, "2:4 matrices need %s, which cannot be opened: %s\n"
+                        "  what to do: install it, or add its folder to LD_LIBRARY_PATH",
+                 library->vendor->libraries[0], why);
     }
-#define TAKE(name, parameters)                                                                                         \
-    gb_library_symbol(file, "cusparseLt" #name, &library.name);                                                        \
-    if (library.name == NULL) {                                                                                        \
-        gb_fatal(where, "libcusparseLt has no function cusparseLt" #name ": install version 0.6 or newer");            \
-    }
+#define TAKE(name, parameters) take(library, file, #name, &library->name, where);
     FUNCTIONS(TAKE)
 #undef TAKE
-    gb_library_symbol(file, "cusparseLtGetErrorName", &library.GetErrorName);
-    library.opened = true;
+    take(library, file, "GetErrorName", &library->GetErrorName, NULL);
+    library->opened = true;
 }
 
-static const content *handle_of(const struct gb_device *device, const struct gb_where *where) {
-    if (!library.opened) {
-        open_library(where);
+/* The opened library and its handle for the device. */
+static struct library *library_of(const struct gb_device *device, const content **handle, const struct gb_where *where) {
+    struct library *library = &libraries[device->vendor];
+    if (!library->opened) {
+        library->vendor = gb_sparse_vendors[device->vendor]->sparselt;
+        open_library(library, where);
     }
-    content **handle = &library.handles[device->ordinal];
-    if (*handle == NULL) {
-        *handle = gb_allocate(sizeof **handle);
-        CALL(Init, *handle);
+    content **own = &library->handles[device->ordinal];
+    if (*own == NULL) {
+        *own = gb_allocate(sizeof **own);
+        CALL(Init, *own);
         int version = 0;
-        CALL(GetVersion, *handle, &version);
-        if (version < OLDEST_VERSION) {
-            gb_fatal(where, "cuSPARSELt is of version %d.%d: install 0.6 or newer", version / 1000, version / 100 % 10);
+        CALL(GetVersion, *own, &version);
+        if (version < library->vendor->oldest) {
+            gb_fatal(where, "%s is of version %d.%d: install %d.%d or newer", library->vendor->libraries[0], version / 1000,
+                     version / 100 % 10, library->vendor->oldest / 1000, library->vendor->oldest / 100 % 10);
         }
     }
-    return *handle;
+    *handle = *own;
+    return library;
 }
 
 static void *create(struct gb_device *device, int64_t rows, int64_t cols, void *values, int type, bool sparse,
                     const struct gb_where *where) {
-    const content *handle = handle_of(device, where);
+    const content *handle;
+    struct library *library = library_of(device, &handle, where);
     struct matrix *matrix = gb_allocate(sizeof *matrix);
     matrix->values = values;
     matrix->type = type;
@@ -125,7 +136,7 @@ static void *create(struct gb_device *device, int64_t rows, int64_t cols, void *
     return matrix;
 }
 
-static void drop_plan(struct matrix *matrix, const struct gb_where *where) {
+static void drop_plan(struct library *library, struct matrix *matrix, const struct gb_where *where) {
     if (matrix->planned) {
         CALL(MatmulPlanDestroy, &matrix->plan);
         matrix->planned = false;
@@ -133,15 +144,15 @@ static void drop_plan(struct matrix *matrix, const struct gb_where *where) {
 }
 
 static void destroy(struct gb_device *device, void *made, const struct gb_where *where) {
-    (void)device;
+    struct library *library = &libraries[device->vendor];
     struct matrix *matrix = made;
-    drop_plan(matrix, where);
+    drop_plan(library, matrix, where);
     CALL(MatDescriptorDestroy, &matrix->descriptor);
     free(matrix);
 }
 
-static void check_pruned(struct gb_device *device, const content *handle, const struct matrix *a, void *stream,
-                         const struct gb_where *where) {
+static void check_pruned(struct gb_device *device, struct library *library, const content *handle, const struct matrix *a,
+                         void *stream, const struct gb_where *where) {
     int invalid = 0;
     void *found = device->calls->memory_allocate(device, sizeof invalid, stream, false, where);
     CALL(SpMMAPruneCheck, handle, &a->product, a->values, found, stream);
@@ -155,12 +166,13 @@ static void check_pruned(struct gb_device *device, const content *handle, const 
 
 static void prepare(struct gb_device *device, const struct gb_structured_product *p, enum gb_prune prune, int64_t bytes[3],
                     void *stream, const struct gb_where *where) {
-    const content *handle = handle_of(device, where);
+    const content *handle;
+    struct library *library = library_of(device, &handle, where);
     struct matrix *a = p->a;
     const content *c = &((struct matrix *)p->c)->descriptor;
-    drop_plan(a, where);
+    drop_plan(library, a, where);
     CALL(MatmulDescriptorInit, handle, &a->product, p->mode_a, p->mode_b, &a->descriptor,
-         &((struct matrix *)p->b)->descriptor, c, c, a->type == GB_R_8I ? COMPUTE_32I : COMPUTE_32F);
+         &((struct matrix *)p->b)->descriptor, c, c, a->type == GB_R_8I ? library->vendor->compute_i32 : COMPUTE_32F);
     CALL(MatmulAlgSelectionInit, handle, &a->algorithm, &a->product, DEFAULT_ALGORITHM);
     CALL(MatmulPlanInit, handle, &a->plan, &a->product, &a->algorithm);
     a->planned = true;
@@ -174,13 +186,14 @@ static void prepare(struct gb_device *device, const struct gb_structured_product
         CALL(SpMMAPrune, handle, &a->product, a->values, a->values, PRUNE_STRIP, stream);
     }
     if (prune == GB_PRUNE_AND_CHECK) {
-        check_pruned(device, handle, a, stream, where);
+        check_pruned(device, library, handle, a, stream, where);
     }
 }
 
 static void multiply(struct gb_device *device, const struct gb_structured_product *p, void *workspace, void *compressed,
                      void *buffer, void *stream, const struct gb_where *where) {
-    const content *handle = handle_of(device, where);
+    const content *handle;
+    struct library *library = library_of(device, &handle, where);
     const struct matrix *a = p->a;
     void *c = ((struct matrix *)p->c)->values;
     if (!a->planned) {
@@ -191,8 +204,5 @@ static void multiply(struct gb_device *device, const struct gb_structured_produc
     CALL(Matmul, handle, &a->plan, &one, compressed, ((struct matrix *)p->b)->values, &one, c, c, workspace, &stream, 1);
 }
 
-static const struct gb_structured_calls structured = {
+const struct gb_structured_calls gb_sparselt_calls = {
     .create = create, .destroy = destroy, .prepare = prepare, .multiply = multiply};
-static const char *const libraries[] = {"libcusparse.so.12", "libcusparse.so.11", "libcusparse.so", NULL};
-const struct gb_sparse_vendor gb_cuda_sparse = {
-    .prefix = "cusparse", .libraries = libraries, .structured = &structured};
