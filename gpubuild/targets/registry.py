@@ -7,11 +7,13 @@ from collections.abc import Callable
 from gpubuild.targets.amd import AMD
 from gpubuild.targets.cpu import CPU
 from gpubuild.targets.nvidia import NVIDIA
+from gpubuild.targets.spirv import SPIRV
 from gpubuild.targets.vendor import Vendor
 
 _VENDORS: dict[str, Vendor] = {
     NVIDIA.kind: NVIDIA,
     AMD.kind: AMD,
+    SPIRV.kind: SPIRV,
     CPU.kind: CPU,
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from mlir import ir
 
 from gpubuild.engine.backends import gpu_compile, libdevice
-from gpubuild.engine.backends.cpu import image_layout, libdevice_calls
+from gpubuild.engine.backends.cpu import compiler_rt, image_layout
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
@@ -28,6 +28,7 @@ from gpubuild.engine.ir.passes import Pass, run_passes
 from gpubuild.engine.ir.resources import NO_RESOURCES, External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.legalize import debug_variables
+from gpubuild.engine.mathlib import libdevice_calls
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.cpu import CPU, NATIVE
@@ -187,8 +188,8 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         library = Path(io.tool("libdevice")[0])
         build.module = libdevice.link_libdevice(module, library, build.params.target)
-    libdevice_calls.link_wide_integers(build.module)
-    libdevice_calls.link_half_conversions(build.module, build.params.target.triple)
+    compiler_rt.link_wide_integers(build.module)
+    compiler_rt.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)
 
 

@@ -18,7 +18,7 @@ from llvmlite import binding
 from unit.engine.device_steps import compile_module, kernel, rocm_libraries
 
 from gpubuild.engine.backends.amd import ocml
-from gpubuild.engine.backends.cpu import libdevice_calls
+from gpubuild.engine.backends.cpu import compiler_rt
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.mathlib import range_reduction
 
@@ -84,7 +84,7 @@ def library() -> ctypes.CDLL:
     llvm.set_target(module, machine)
     llvm.link_library(module, ocml.library_text(names.values()).encode(), "mathematics")
     assert not llvm.undefined_symbols(module)
-    libdevice_calls.link_half_conversions(module, machine.triple)
+    compiler_rt.link_half_conversions(module, machine.triple)
     llvm.optimize(module, machine, 1)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "ocml.o"), Path(folder, "ocml.so")

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from gpubuild.engine.backends.cpu import libdevice_calls
+from gpubuild.engine.mathlib import libdevice_calls
 from gpubuild.engine.ir import llvm
 
 # What MLIR's math dialect reaches through convert-gpu-to-nvvm.

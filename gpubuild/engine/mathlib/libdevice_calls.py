@@ -1,19 +1,14 @@
-"""Define libdevice's functions for CPUs: as LLVM intrinsics, or as calls of the C library.
+"""Define libdevice's functions for other devices: by this package, as LLVM intrinsics, or by the C library.
 
-Upstream's conversion lowers the math dialect to calls of ``__nv_*``. LLVM vectorises and folds intrinsics;
-other functions are calls of libm, which the runtime has loaded before any image.
-
-Functions that LLVM's code generator may call, and that the C library lacks, are in LLVM IR files. They are
-hidden in the image, so that it needs only the C library; the linker drops those without a call.
+Upstream's conversion lowers the math dialect to calls of ``__nv_*``. LLVM vectorises and folds intrinsics. On
+CPUs other functions are calls of libm, which the runtime has loaded before any image; GPUs have none.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib import resources
 
-from gpubuild.engine.ir import llvm
 from gpubuild.engine.mathlib import functions, range_reduction
 
 PREFIX = "__nv_"
@@ -27,6 +22,8 @@ _INTRINSICS = {
     "rint": ("roundeven", 1), "round": ("round", 1), "sin": ("sin", 1), "sqrt": ("sqrt", 1),
     "trunc": ("trunc", 1),
 }  # fmt: skip
+# Those intrinsics that code generators lower to calls of the C library.
+_OF_C = frozenset({"cos", "exp", "exp2", "exp10", "log", "log10", "log2", "pow", "sin"})
 _LIBM = {
     "acos": 1, "acosh": 1, "asin": 1, "asinh": 1, "atan": 1, "atan2": 2, "atanh": 1, "cbrt": 1,
     "cosh": 1, "erf": 1, "erfc": 1, "expm1": 1, "fdim": 2, "fmod": 2, "hypot": 2, "j0": 1, "j1": 1,
@@ -59,10 +56,12 @@ PROVIDED = frozenset(
 )
 
 
-def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool = False) -> str:
+def library_text(
+    names: Iterable[str], *, fast_math: bool = False, fused: bool = False, gpu: bool = False
+) -> str:
     """Return LLVM IR that defines the known ones of ``names`` (``__nv_*``).
 
-    With ``fused`` the CPU has instructions for a fused multiply-add.
+    With ``fused`` the device has instructions for a fused multiply-add. A ``gpu`` has no C library.
     """
     declarations: dict[str, None] = {}
     definitions = []
@@ -70,12 +69,12 @@ def library_text(names: Iterable[str], *, fast_math: bool = False, fused: bool =
         if name.startswith(PREFIX):
             plain = name.removeprefix(PREFIX)
             own = plain.removeprefix("fast_")
-            body = functions.define(own, name, fused=fused, declarations=declarations)
-            body = body or _define(plain, declarations, fast_math=fast_math, fused=fused)
+            body = functions.define(own, name, fused=fused, declarations=declarations, gpu=gpu)
+            body = body or _define(plain, declarations, fast_math=fast_math, fused=fused, gpu=gpu)
             if body:
                 definitions.append(body)
     text = "\n".join([*declarations, *definitions]) + "\n"
-    return text + _kept(text)
+    return text if gpu else text + _kept(text)
 
 
 def _kept(text: str) -> str:
@@ -87,10 +86,12 @@ def _kept(text: str) -> str:
     return f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"\n'
 
 
-def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool) -> str:
+def _define(
+    name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool, gpu: bool
+) -> str:
     flags = "afn arcp contract nsz reassoc " if fast_math else ""
     if name.startswith("fast_") and name.removeprefix("fast_") in _FAST:
-        return _float_function(name, declarations, "afn ", fused=fused)
+        return _float_function(name, declarations, "afn ", fused=fused, gpu=gpu)
     if name in _TESTS:
         return _test(name, declarations)
     if name in _INTEGERS:
@@ -102,19 +103,21 @@ def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused:
         return _function(kind, name, operands, f"  %r = {call}\n  ret {kind} %r\n")
     if name in _COUNTS:
         return _count(name, declarations)
-    return _float_function(name, declarations, flags, fused=fused)
+    return _float_function(name, declarations, flags, fused=fused, gpu=gpu)
 
 
-def _float_function(name: str, declarations: dict[str, None], flags: str, *, fused: bool) -> str:
+def _float_function(
+    name: str, declarations: dict[str, None], flags: str, *, fused: bool, gpu: bool
+) -> str:
     plain = name.removeprefix("fast_")
     for base, kind, suffix in ((plain, "double", ""), (plain.removesuffix("f"), "float", "f")):
         if suffix and base == plain:
             continue
-        if base in _INTRINSICS:
+        if base in _INTRINSICS and not (gpu and base in _OF_C):
             intrinsic, count = _INTRINSICS[base]
             callee = f"llvm.{intrinsic}.{'f32' if suffix else 'f64'}"
             return _forward(name, callee, kind, count, declarations, flags)
-        if base in _LIBM:
+        if base in _LIBM and not gpu:
             return _forward(name, base + suffix, kind, _LIBM[base], declarations, flags)
         if base == "rsqrt":
             root = f"llvm.sqrt.{'f32' if suffix else 'f64'}"
@@ -191,34 +194,3 @@ def _count(name: str, declarations: dict[str, None]) -> str:
 
 def _function(result: str, name: str, parameters: str, body: str) -> str:
     return f"define {result} @{PREFIX}{name}({parameters}) alwaysinline {{\n{body}}}\n"
-
-
-def needs_half_helpers(text: str) -> bool:
-    """Return whether LLVM IR uses 16-bit floats; basic x86-64 converts them by calls of compiler-rt."""
-    return re.search(r"\b(?:half|bfloat)\b", text) is not None
-
-
-_HALF, _WIDE = "half.ll", "wide.ll"
-_WIDE_USE = re.compile(
-    r"= (?:[su]div|[su]rem|[su]itofp|fpto[su]i) [^\n]*\bi(?:6[5-9]|[7-9]\d|1[01]\d|12[0-8])\b"
-)
-
-
-def link_half_conversions(module: llvm.Module, triple: str) -> None:
-    """Link conversions of 16-bit floats into ``module`` if it uses them. AArch64 has instructions."""
-    if triple.startswith("x86_64") and needs_half_helpers(str(module)):
-        _link(module, _HALF)
-
-
-def link_wide_integers(module: llvm.Module) -> None:
-    """Link division and conversion of integers of 65 to 128 bits into ``module`` if it uses them.
-
-    LLVM expands those of wider integers.
-    """
-    if _WIDE_USE.search(str(module)):
-        _link(module, _WIDE)
-
-
-def _link(module: llvm.Module, file: str) -> None:
-    text = (resources.files("gpubuild.engine.backends.cpu") / file).read_text(encoding="utf-8")
-    llvm.link_text(module, text, file)

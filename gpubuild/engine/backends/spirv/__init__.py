@@ -1,0 +1,1 @@
+"""SPIR-V: one gpu.module to a SPIR-V module for OpenCL."""

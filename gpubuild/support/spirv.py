@@ -1,0 +1,106 @@
+"""Read kernels from a SPIR-V module (SPIR-V specification, sections 2.3 and 3)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from gpubuild.support.frozen import frozen
+
+MAGIC = b"\x03\x02\x23\x07"  # little endian
+_HEADER_WORDS = 5
+_ENTRY_POINT, _EXECUTION_MODE = 15, 16
+_TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 28, 30, 32
+_CONSTANT, _FUNCTION, _PARAMETER, _VARIABLE = 43, 54, 55, 59
+_KERNEL = 6  # an execution model
+_SUBGROUP_SIZE = 35  # an execution mode
+_WORKGROUP = 4  # a storage class
+_POINTER_BYTES = 8
+
+
+@frozen
+class SpirvKernel:
+    """A kernel: its parameters, and bytes of static workgroup memory, which all of a module share."""
+
+    name: str
+    parameters: int
+    workgroup_bytes: int
+    subgroup_size: int | None
+
+
+@frozen
+class SpirvModule:
+    """Its version, such as ``1.3``, and its kernels in order."""
+
+    version: str
+    kernels: tuple[SpirvKernel, ...]
+
+
+def read_module(data: bytes) -> SpirvModule:
+    """Read the module ``data``. Raises ``ValueError`` where it is damaged."""
+    if not data.startswith(MAGIC) or len(data) % 4 or len(data) < 4 * _HEADER_WORDS:
+        raise ValueError("not a SPIR-V module")
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    names: dict[int, str] = {}
+    subgroup_sizes: dict[int, int] = {}
+    parameters: dict[int, int] = {}
+    sizes: dict[int, int] = {}  # bytes, by type
+    constants: dict[int, int] = {}
+    pointees: dict[int, int] = {}  # of pointers to workgroup memory
+    workgroup_bytes = 0
+    function = 0
+    try:
+        for code, operands in _instructions(words):
+            if code == _ENTRY_POINT and operands[0] == _KERNEL:
+                names[operands[1]] = _string(operands[2:])
+            elif code == _EXECUTION_MODE and operands[1] == _SUBGROUP_SIZE:
+                subgroup_sizes[operands[0]] = operands[2]
+            elif code in (_TYPE_INT, _TYPE_FLOAT):
+                sizes[operands[0]] = operands[1] // 8
+            elif code == _TYPE_VECTOR:
+                sizes[operands[0]] = sizes.get(operands[1], 0) * operands[2]
+            elif code == _TYPE_ARRAY:
+                sizes[operands[0]] = sizes.get(operands[1], 0) * constants.get(operands[2], 0)
+            elif code == _TYPE_STRUCT:
+                sizes[operands[0]] = sum(sizes.get(member, 0) for member in operands[1:])
+            elif code == _TYPE_POINTER:
+                sizes[operands[0]] = _POINTER_BYTES
+                if operands[1] == _WORKGROUP:
+                    pointees[operands[0]] = operands[2]
+            elif code == _CONSTANT:
+                constants[operands[1]] = operands[2]
+            elif code == _VARIABLE and operands[2] == _WORKGROUP:
+                workgroup_bytes += sizes.get(pointees.get(operands[0], 0), 0)
+            elif code == _FUNCTION:
+                function = operands[1]
+                parameters[function] = 0
+            elif code == _PARAMETER:
+                parameters[function] += 1
+    except (IndexError, KeyError) as error:
+        raise ValueError("the SPIR-V module is damaged") from error
+    version = f"{words[1] >> 16 & 0xFF}.{words[1] >> 8 & 0xFF}"
+    kernels = tuple(
+        SpirvKernel(
+            name=name,
+            parameters=parameters.get(number, 0),
+            workgroup_bytes=workgroup_bytes,
+            subgroup_size=subgroup_sizes.get(number),
+        )
+        for number, name in names.items()
+    )
+    return SpirvModule(version=version, kernels=kernels)
+
+
+def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    at = _HEADER_WORDS
+    while at < len(words):
+        count, code = words[at] >> 16, words[at] & 0xFFFF
+        if count == 0 or at + count > len(words):
+            raise ValueError("the SPIR-V module is cut off")
+        yield code, words[at + 1 : at + count]
+        at += count
+
+
+def _string(words: tuple[int, ...]) -> str:
+    data = struct.pack(f"<{len(words)}I", *words)
+    return data.split(b"\0", 1)[0].decode()
