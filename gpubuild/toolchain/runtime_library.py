@@ -28,7 +28,7 @@ FOLDER = _PACKAGE / "runtime"
 _FLAGS = ("-I.", "-std=c11", "-pthread", "-fPIC", "-g0", "-frandom-seed=0", "-fno-sanitize=undefined")
 # Code that runs once, waits for a driver or prints: full optimisation takes a seventh of the compile time.
 NEVER_HOT = (
-    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/",
+    "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/", "opencl/",
     "sanitizer/report.c",
 )  # fmt: skip
 

@@ -83,6 +83,10 @@ static void begin_on_device(struct call *call, void *stream, const char *functio
     call->outer = gb_enter(&call->where);
     call->calls = call->vendor->calls;
     gb_trace("%s stream %p", function, stream);
+    if (call->calls == NULL && call->vendor->libraries == NULL) {
+        gb_fatal(&call->where, "this device has no operations on sparse matrices\n"
+                               "  what to do: run the program on the CPU (GPUBUILD_DEVICE=cpu)");
+    }
     if (call->calls == NULL) {
         gb_lock(&lock);
         call->before = device->calls->enter(device, &call->where);
@@ -280,10 +284,6 @@ struct structured {
 
 static const struct gb_structured_calls *begin_structured(struct call *call, void *stream, const char *function) {
     begin_on_device(call, stream, function);
-    if (call->vendor->structured == NULL && call->vendor->sparselt == NULL) {
-        gb_fatal(&call->where, "this device has no 2:4 matrices\n"
-                               "  what to do: run the program on the CPU (GPUBUILD_DEVICE=cpu)");
-    }
     return call->vendor->structured != NULL ? call->vendor->structured : &gb_sparselt_calls;
 }
 

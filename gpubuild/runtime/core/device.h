@@ -213,12 +213,13 @@ struct gb_sparselt_library {
 
 extern const struct gb_structured_calls gb_sparselt_calls; /* abi/sparselt.c */
 
-/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
+/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, by a library, or not at all
+ * (`libraries` is NULL, too). */
 struct gb_sparse_vendor {
     const struct gb_sparse_calls *calls;
     const char *prefix;           /* of the library's functions: "cusparse" */
     const char *const *libraries; /* names for gb_library_open */
-    /* 2:4 matrices: by functions of its own, by a library, or not at all (both NULL). */
+    /* 2:4 matrices: by functions of its own, or by a library. */
     const struct gb_structured_calls *structured;
     const struct gb_sparselt_library *sparselt;
 };

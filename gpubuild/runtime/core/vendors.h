@@ -11,6 +11,7 @@
 #define GB_VENDORS(X)   \
     X(CUDA, cuda, true) \
     X(HIP, hip, true)   \
+    X(OPENCL, opencl, true) \
     X(CPU, cpu, false)
 
 enum { GB_MAX_DEVICES = 64 }; /* of a vendor */

@@ -1,0 +1,575 @@
+/* opencl_device.c: devices with OpenCL 2.1 or newer that take SPIR-V. The loader is opened at the first use.
+ *
+ * A stream is an in-order queue. Memory is unified shared memory where the device has it, else shared virtual memory:
+ * both give pointers that kernels and the host's calls use alike.
+ */
+#include "core/device.h"
+#include "opencl/opencl_api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct opencl_device {
+    struct gb_device base;
+    void *platform, *handle, *context;
+    void *queue; /* of the NULL stream */
+    uint64_t svm;
+    bool has_usm;
+    const char *options; /* for the device's compiler */
+    struct gb_cl_usm usm;
+    struct gb_opencl_features features;
+};
+
+struct opencl_module {
+    void *program;
+    struct gb_spirv_module content;
+    struct opencl_kernel *kernels; /* a list */
+};
+
+struct opencl_kernel {
+    struct opencl_kernel *next;
+    void *handle;
+    const struct gb_spirv_kernel *content;
+    pthread_mutex_t lock; /* arguments are part of the kernel until the launch */
+};
+
+/* An event of the runtime can be recorded again, one of OpenCL cannot. */
+struct opencl_event {
+    pthread_mutex_t lock;
+    void *recorded; /* NULL: not yet */
+};
+
+static struct gb_cl_api cl;
+/* Used only by opencl_open, under core/module.c's lock. */
+static bool ready;
+static uint32_t device_count;
+static struct {
+    void *platform, *handle;
+    uint64_t type;
+} found[GB_MAX_DEVICES];
+static struct opencl_device *devices[GB_MAX_DEVICES];
+
+static const char *result_name(gb_cl_result result) {
+    static const struct {
+        gb_cl_result result;
+        const char *name;
+    } names[] = {
+        {-1, "CL_DEVICE_NOT_FOUND"},
+        {-2, "CL_DEVICE_NOT_AVAILABLE"},
+        {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+        {-5, "CL_OUT_OF_RESOURCES"},
+        {-6, "CL_OUT_OF_HOST_MEMORY"},
+        {-11, "CL_BUILD_PROGRAM_FAILURE"},
+        {-14, "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"},
+        {-30, "CL_INVALID_VALUE"},
+        {-34, "CL_INVALID_CONTEXT"},
+        {-36, "CL_INVALID_COMMAND_QUEUE"},
+        {-42, "CL_INVALID_BINARY"},
+        {-46, "CL_INVALID_KERNEL_NAME"},
+        {-49, "CL_INVALID_ARG_INDEX"},
+        {-50, "CL_INVALID_ARG_VALUE"},
+        {-51, "CL_INVALID_ARG_SIZE"},
+        {-52, "CL_INVALID_KERNEL_ARGS"},
+        {-54, "CL_INVALID_WORK_GROUP_SIZE"},
+        {-55, "CL_INVALID_WORK_ITEM_SIZE"},
+        {-58, "CL_INVALID_EVENT"},
+        {-59, "CL_INVALID_OPERATION"},
+        {-61, "CL_INVALID_BUFFER_SIZE"},
+        {-63, "CL_INVALID_GLOBAL_WORK_SIZE"},
+        {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].result == result) {
+            return names[i].name;
+        }
+    }
+    return "an error";
+}
+
+static _Noreturn void fail(gb_cl_result result, const char *call, const struct gb_where *where, const char *details) {
+    gb_fatal_driver(where, call, result, result_name(result), "see the OpenCL specification", details);
+}
+
+static void check(gb_cl_result result, const char *call, const struct gb_where *where) {
+    if (result != CL_SUCCESS) {
+        fail(result, call, where, NULL);
+    }
+}
+
+static struct opencl_device *own(struct gb_device *device) {
+    return (struct opencl_device *)device;
+}
+
+static void *queue_of(struct gb_device *device, void *stream) {
+    return stream != NULL ? stream : own(device)->queue;
+}
+
+/* ---- Modules and kernels ---- */
+
+static struct gb_fit opencl_fit(struct gb_device *device, const struct gb_image *image) {
+    return gb_opencl_fit(image, &own(device)->features);
+}
+
+static char *build_log(const struct opencl_device *device, void *program) {
+    size_t bytes = 0;
+    if (cl.program_build_info(program, device->handle, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS) {
+        return gb_text("(the driver has no log)");
+    }
+    char *log = gb_allocate(bytes + 1);
+    cl.program_build_info(program, device->handle, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    return log;
+}
+
+static void *opencl_module_load(struct gb_device *base, const struct gb_image *image, int opt_level,
+                                const struct gb_where *where) {
+    (void)opt_level; /* drivers decide */
+    struct opencl_device *device = own(base);
+    struct opencl_module *module = gb_allocate(sizeof *module);
+    if (!gb_spirv_read(image, &module->content)) {
+        gb_fatal(where, "the SPIR-V module is damaged");
+    }
+    gb_cl_result result = CL_SUCCESS;
+    module->program = cl.program_create(device->context, image->data, image->size, &result);
+    check(result, "clCreateProgramWithIL", where);
+    result = cl.program_build(module->program, 1, &device->handle, device->options, NULL, NULL);
+    if (result != CL_SUCCESS) {
+        fail(result, "clBuildProgram", where, gb_text("the log of the driver's compiler:\n%s", build_log(device, module->program)));
+    }
+    return module;
+}
+
+static void opencl_module_unload(struct gb_device *device, void *handle, const struct gb_where *where) {
+    (void)device;
+    struct opencl_module *module = handle;
+    for (struct opencl_kernel *kernel = module->kernels, *next; kernel != NULL; kernel = next) {
+        next = kernel->next;
+        check(cl.kernel_release(kernel->handle), "clReleaseKernel", where);
+        free(kernel);
+    }
+    check(cl.program_release(module->program), "clReleaseProgram", where);
+    gb_spirv_release(&module->content);
+    free(module);
+}
+
+/* Let the kernel use all memory that it finds pointers to. */
+static void allow_all_memory(const struct opencl_device *device, void *kernel, const struct gb_where *where) {
+    static const uint32_t kinds[] = {CL_KERNEL_EXEC_INFO_INDIRECT_HOST_ACCESS_INTEL,
+                                     CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL,
+                                     CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL};
+    uint32_t yes = 1;
+    for (size_t i = 0; device->has_usm && i < sizeof kinds / sizeof kinds[0]; i++) {
+        check(cl.set_kernel_info(kernel, kinds[i], sizeof yes, &yes), "clSetKernelExecInfo", where);
+    }
+    if (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) {
+        check(cl.set_kernel_info(kernel, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, sizeof yes, &yes),
+              "clSetKernelExecInfo", where);
+    }
+}
+
+/* Called under core/module.c's lock, once for each kernel. */
+static void *opencl_kernel(struct gb_device *base, void *handle, const char *name, const struct gb_where *where) {
+    struct opencl_module *module = handle;
+    struct opencl_kernel *kernel = gb_allocate(sizeof *kernel);
+    gb_cl_result result = CL_SUCCESS;
+    kernel->handle = cl.kernel_create(module->program, name, &result);
+    check(result, "clCreateKernel", where);
+    for (size_t i = 0; i < module->content.kernel_count; i++) {
+        if (strcmp(module->content.kernels[i].name, name) == 0) {
+            kernel->content = &module->content.kernels[i];
+        }
+    }
+    if (kernel->content == NULL) {
+        gb_fatal(where, "the SPIR-V module has no kernel %s", name);
+    }
+    allow_all_memory(own(base), kernel->handle, where);
+    (void)pthread_mutex_init(&kernel->lock, NULL);
+    kernel->next = module->kernels;
+    module->kernels = kernel;
+    return kernel;
+}
+
+static gb_cl_result set_arguments(const struct opencl_device *device, const struct opencl_kernel *kernel,
+                                  const struct gb_launch *launch) {
+    gb_cl_result result = CL_SUCCESS;
+    for (uint32_t i = 0; result == CL_SUCCESS && i < kernel->content->parameter_count; i++) {
+        if (kernel->content->parameters[i].kind == GB_SPIRV_WORKGROUP) {
+            result = cl.set_argument(kernel->handle, i, launch->shared_bytes > 0 ? launch->shared_bytes : 1, NULL);
+        } else if (kernel->content->parameters[i].kind == GB_SPIRV_VALUE) {
+            result = cl.set_argument(kernel->handle, i, kernel->content->parameters[i].bytes, launch->params[i]);
+        } else if (device->has_usm) {
+            result = device->usm.set_pointer(kernel->handle, i, *(void *const *)launch->params[i]);
+        } else {
+            result = cl.set_svm_pointer(kernel->handle, i, *(void *const *)launch->params[i]);
+        }
+    }
+    return result;
+}
+
+static void check_launch(const struct opencl_device *device, const struct opencl_kernel *kernel,
+                         const struct gb_launch *launch, const struct gb_where *where) {
+    const struct gb_dim3 block = launch->block;
+    if (launch->cluster.x != 1 || launch->cluster.y != 1 || launch->cluster.z != 1) {
+        gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which OpenCL devices do not have",
+                 launch->cluster.x, launch->cluster.y, launch->cluster.z);
+    }
+    uint32_t lanes = kernel->content->subgroup_size;
+    if (lanes != 0 && (uint64_t)block.y * block.z > 1 && block.x % lanes != 0) {
+        gb_fatal(where, "the kernel uses subgroups, and its workgroup of %ux%ux%u work-items has rows that are no multiple of "
+                        "%u: OpenCL does not define their subgroups\n"
+                        "  what to do: launch workgroups of one dimension, or with rows of %u work-items",
+                 block.x, block.y, block.z, lanes, lanes);
+    }
+    size_t most = 0;
+    check(cl.kernel_limit(kernel->handle, device->handle, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
+          "clGetKernelWorkGroupInfo", where);
+    if ((size_t)block.x * block.y * block.z > most) {
+        gb_fatal(where, "the launch has workgroups of %ux%ux%u work-items; for this kernel the device allows %zu", block.x,
+                 block.y, block.z, most);
+    }
+}
+
+static void opencl_launch(struct gb_device *base, void *handle, void *stream, const struct gb_launch *launch,
+                          const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    struct opencl_kernel *kernel = handle;
+    const struct gb_dim3 grid = launch->grid, block = launch->block;
+    void *queue = queue_of(base, stream);
+    check_launch(device, kernel, launch, where);
+    const size_t global[3] = {(size_t)grid.x * block.x, (size_t)grid.y * block.y, (size_t)grid.z * block.z};
+    const size_t local[3] = {block.x, block.y, block.z};
+    gb_lock(&kernel->lock);
+    gb_cl_result result = set_arguments(device, kernel, launch);
+    const char *call = "clSetKernelArg";
+    if (result == CL_SUCCESS) {
+        call = "clEnqueueNDRangeKernel";
+        result = cl.launch(queue, kernel->handle, 3, NULL, global, local, 0, NULL, NULL);
+    }
+    gb_unlock(&kernel->lock);
+    if (result != CL_SUCCESS) {
+        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, %u bytes of dynamic workgroup memory", grid.x, grid.y,
+                                grid.z, block.x, block.y, block.z, launch->shared_bytes);
+        fail(result, call, where, details);
+    }
+    check(cl.flush(queue), "clFlush", where);
+}
+
+/* ---- Streams and events ---- */
+
+static void *create_queue(const struct opencl_device *device, gb_cl_result *result) {
+    static const uint64_t properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
+    return cl.queue_create(device->context, device->handle, properties, result);
+}
+
+static void *opencl_stream_create(struct gb_device *device, const struct gb_where *where) {
+    gb_cl_result result = CL_SUCCESS;
+    void *queue = create_queue(own(device), &result);
+    check(result, "clCreateCommandQueueWithProperties", where);
+    return queue;
+}
+
+static void opencl_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
+    (void)device;
+    check(cl.queue_release(stream), "clReleaseCommandQueue", where); /* what is in it is still executed */
+}
+
+static void opencl_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
+    check(cl.finish(queue_of(device, stream)), "clFinish", where);
+}
+
+static void *opencl_event_create(struct gb_device *device, const struct gb_where *where) {
+    (void)device, (void)where;
+    struct opencl_event *event = gb_allocate(sizeof *event);
+    (void)pthread_mutex_init(&event->lock, NULL);
+    return event;
+}
+
+static void opencl_event_destroy(struct gb_device *device, void *handle, const struct gb_where *where) {
+    (void)device;
+    struct opencl_event *event = handle;
+    if (event->recorded != NULL) {
+        check(cl.event_release(event->recorded), "clReleaseEvent", where);
+    }
+    free(event);
+}
+
+static void opencl_event_record(struct gb_device *device, void *handle, void *stream, const struct gb_where *where) {
+    struct opencl_event *event = handle;
+    void *queue = queue_of(device, stream), *marker = NULL;
+    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
+    check(cl.flush(queue), "clFlush", where);
+    gb_lock(&event->lock);
+    void *before = event->recorded;
+    event->recorded = marker;
+    gb_unlock(&event->lock);
+    if (before != NULL) {
+        check(cl.event_release(before), "clReleaseEvent", where);
+    }
+}
+
+static void opencl_event_synchronize(struct gb_device *device, void *handle, const struct gb_where *where) {
+    (void)device;
+    struct opencl_event *event = handle;
+    if (event->recorded != NULL) {
+        check(cl.wait(1, &event->recorded), "clWaitForEvents", where);
+    }
+}
+
+static void opencl_stream_wait_event(struct gb_device *device, void *stream, void *handle, const struct gb_where *where) {
+    struct opencl_event *event = handle;
+    if (event->recorded != NULL) {
+        check(cl.barrier(queue_of(device, stream), 1, &event->recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+    }
+}
+
+static uint64_t opencl_timer_elapsed_ns(struct gb_device *device, void *first, void *last, const struct gb_where *where) {
+    uint64_t times[2] = {0, 0};
+    void *const both[2] = {first, last};
+    opencl_event_synchronize(device, last, where);
+    for (int i = 0; i < 2; i++) {
+        check(cl.event_time(((struct opencl_event *)both[i])->recorded, CL_PROFILING_COMMAND_END, sizeof times[i], &times[i], NULL),
+              "clGetEventProfilingInfo", where);
+    }
+    return times[1] - times[0];
+}
+
+/* ---- Memory ---- */
+
+static void *opencl_memory_allocate(struct gb_device *base, size_t bytes, void *stream, bool shared,
+                                    const struct gb_where *where) {
+    (void)stream; /* not stream-ordered: any stream may use the memory at once, as upstream allows */
+    struct opencl_device *device = own(base);
+    gb_cl_result result = CL_SUCCESS;
+    void *address = NULL;
+    const char *call = "clSVMAlloc";
+    if (device->has_usm) {
+        call = shared ? "clSharedMemAllocINTEL" : "clDeviceMemAllocINTEL";
+        address = (shared ? device->usm.allocate_shared : device->usm.allocate_device)(device->context, device->handle, NULL,
+                                                                                     bytes, 0, &result);
+    } else if (shared && (device->svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) == 0) {
+        gb_fatal(where, "this OpenCL device has no memory that host and kernels can both access at any time\n"
+                        "  what to do: use gpu.alloc without host_shared, and gpu.memcpy");
+    } else {
+        address = cl.svm_allocate(device->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0), bytes, 0);
+    }
+    if (address == NULL || result != CL_SUCCESS) {
+        fail(result != CL_SUCCESS ? result : -4, call, where, gb_text("%zu bytes", bytes));
+    }
+    return address;
+}
+
+static void opencl_memory_free(struct gb_device *base, void *address, void *stream, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    if (device->has_usm) {
+        check(device->usm.release(device->context, address), "clMemBlockingFreeINTEL", where); /* waits for its users */
+        return;
+    }
+    check(cl.finish(queue_of(base, stream)), "clFinish", where);
+    cl.svm_free(device->context, address);
+}
+
+static void copy(struct opencl_device *device, void *queue, void *to, const void *from, size_t bytes,
+                 const struct gb_where *where) {
+    if (bytes == 0) {
+        return;
+    }
+    if (device->has_usm) {
+        check(device->usm.copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueMemcpyINTEL", where);
+    } else {
+        check(cl.svm_copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueSVMMemcpy", where);
+    }
+}
+
+static void opencl_memory_copy(struct gb_device *device, void *to, void *from, size_t bytes, void *stream,
+                               const struct gb_where *where) {
+    void *queue = queue_of(device, stream);
+    copy(own(device), queue, to, from, bytes, where);
+    check(cl.flush(queue), "clFlush", where);
+}
+
+static void fill(struct opencl_device *device, void *queue, void *to, const void *pattern, size_t pattern_bytes, size_t bytes,
+                 const struct gb_where *where) {
+    if (device->has_usm) {
+        check(device->usm.fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueMemFillINTEL", where);
+    } else {
+        check(cl.svm_fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueSVMMemFill", where);
+    }
+}
+
+/* Fills have patterns of 1, 2 or 4 bytes here; other elements are written once, and copied in doubling pieces. */
+static void opencl_memory_fill(struct gb_device *base, void *to, const void *element, size_t element_bytes, size_t count,
+                               void *stream, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    void *queue = queue_of(base, stream);
+    size_t unit = gb_fill_unit(element, element_bytes), total = element_bytes * count;
+    if (total == 0) {
+        return;
+    }
+    if (unit != 0) {
+        fill(device, queue, to, element, unit, total, where);
+    } else {
+        for (size_t at = 0; at < element_bytes; at++) {
+            fill(device, queue, (char *)to + at, (const char *)element + at, 1, 1, where);
+        }
+        for (size_t done = element_bytes; done < total; done *= 2) {
+            copy(device, queue, (char *)to + done, to, done < total - done ? done : total - done, where);
+        }
+    }
+    check(cl.flush(queue), "clFlush", where);
+}
+
+static void opencl_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
+    (void)address, (void)bytes;
+    if ((own(device)->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) == 0) {
+        gb_fatal(where, "kernels of this OpenCL device cannot access memory of the host\n"
+                        "  what to do: use gpu.alloc host_shared, or gpu.memcpy, instead of gpu.host_register");
+    }
+}
+
+static void opencl_host_unregister(struct gb_device *device, void *address, const struct gb_where *where) {
+    (void)device, (void)address, (void)where;
+}
+
+static const struct gb_device_calls calls = {
+    GB_COMMON_CALLS(opencl),
+    .timer_create = opencl_event_create,
+    .timer_elapsed_ns = opencl_timer_elapsed_ns,
+};
+
+/* ---- Opening ---- */
+
+static void add_devices(void *platform, uint64_t type) {
+    void *handles[GB_MAX_DEVICES];
+    uint32_t count = 0;
+    if (cl.devices(platform, type, GB_MAX_DEVICES, handles, &count) != CL_SUCCESS) {
+        return; /* it has none of the type */
+    }
+    for (uint32_t i = 0; i < count && i < GB_MAX_DEVICES && device_count < GB_MAX_DEVICES; i++) {
+        char versions[1024] = "";
+        /* A device without SPIR-V has no versions. */
+        if (cl.device_info(handles[i], CL_DEVICE_IL_VERSION, sizeof versions, versions, NULL) == CL_SUCCESS &&
+            strstr(versions, "SPIR-V") != NULL) {
+            found[device_count].platform = platform;
+            found[device_count].handle = handles[i];
+            found[device_count++].type = type;
+        }
+    }
+}
+
+static bool open_library(char **why) {
+    static const char *const names[] = {"libOpenCL.so.1", NULL};
+    static const uint64_t types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_CPU};
+    if (ready) {
+        return true;
+    }
+    void *library = gb_library_open(names, why);
+    if (library == NULL) {
+        return false;
+    }
+#define TAKE(member, symbol, result, parameters)                                                                       \
+    gb_library_symbol(library, #symbol, &cl.member);                                                                   \
+    if (cl.member == NULL) {                                                                                           \
+        *why = gb_text("libOpenCL.so.1 has no function " #symbol ": OpenCL 2.1 or newer is needed");                   \
+        return false;                                                                                                  \
+    }
+    GB_CL_REQUIRED(TAKE)
+#undef TAKE
+    void *platforms[GB_MAX_DEVICES];
+    uint32_t count = 0;
+    gb_cl_result result = cl.platforms(GB_MAX_DEVICES, platforms, &count);
+    if (result != CL_SUCCESS) {
+        *why = gb_text("clGetPlatformIDs failed with %s (%d): no OpenCL driver is installed", result_name(result), result);
+        return false;
+    }
+    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
+        for (uint32_t i = 0; i < count && i < GB_MAX_DEVICES; i++) {
+            add_devices(platforms[i], types[type]);
+        }
+    }
+    ready = true;
+    return true;
+}
+
+static char *device_text(void *device, uint32_t what) {
+    size_t bytes = 0;
+    if (cl.device_info(device, what, 0, NULL, &bytes) != CL_SUCCESS) {
+        return gb_text("%s", "");
+    }
+    char *text = gb_allocate(bytes + 1);
+    cl.device_info(device, what, bytes, text, NULL);
+    return text;
+}
+
+static uint64_t device_number(void *device, uint32_t what) {
+    uint64_t number = 0;
+    return cl.device_info(device, what, sizeof number, &number, NULL) == CL_SUCCESS ? number : 0;
+}
+
+static bool take_usm(struct opencl_device *device) {
+    bool all = true;
+#define TAKE(member, symbol, result, parameters)                                                                       \
+    *(void **)&device->usm.member = cl.extension(device->platform, #symbol);                                           \
+    all = all && device->usm.member != NULL;
+    GB_CL_USM(TAKE)
+#undef TAKE
+    return all;
+}
+
+static struct gb_device *opencl_open(int ordinal, char **why) {
+    if (!open_library(why)) {
+        return NULL;
+    }
+    if (ordinal < 0 || (uint32_t)ordinal >= device_count) {
+        *why = gb_text("there is no opencl:%d; OpenCL finds %u device%s that take SPIR-V", ordinal, device_count,
+                       device_count == 1 ? "" : "s");
+        return NULL;
+    }
+    if (gb_settings()->vendor != GB_VENDOR_OPENCL && found[ordinal].type != CL_DEVICE_TYPE_GPU) {
+        *why = gb_text("opencl:%d is no GPU; it is used with GPUBUILD_DEVICE=opencl:%d", ordinal, ordinal);
+        return NULL;
+    }
+    if (devices[ordinal] != NULL) {
+        return &devices[ordinal]->base;
+    }
+    struct opencl_device *device = gb_allocate(sizeof *device);
+    device->platform = found[ordinal].platform;
+    device->handle = found[ordinal].handle;
+    gb_cl_result result = CL_SUCCESS;
+    device->context = cl.context_create(NULL, 1, &device->handle, NULL, NULL, &result);
+    if (result == CL_SUCCESS) {
+        device->queue = create_queue(device, &result);
+    }
+    if (result != CL_SUCCESS) {
+        *why = gb_text("opencl:%d cannot be opened: %s (%d)", ordinal, result_name(result), result);
+        free(device);
+        return NULL;
+    }
+    device->svm = device_number(device->handle, CL_DEVICE_SVM_CAPABILITIES);
+    char *extensions = device_text(device->handle, CL_DEVICE_EXTENSIONS);
+    device->has_usm = strstr(extensions, "cl_intel_unified_shared_memory") != NULL && take_usm(device);
+    free(extensions);
+    if (!device->has_usm && device->svm == 0) {
+        *why = gb_text("opencl:%d has neither shared virtual memory nor cl_intel_unified_shared_memory", ordinal);
+        free(device);
+        return NULL;
+    }
+    device->features.versions = device_text(device->handle, CL_DEVICE_IL_VERSION);
+    device->features.f64 = device_number(device->handle, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+    enum { SIZES = sizeof device->features.subgroup_sizes / sizeof device->features.subgroup_sizes[0] };
+    cl.device_info(device->handle, CL_DEVICE_SUB_GROUP_SIZES_INTEL, (SIZES - 1) * sizeof(size_t),
+                   device->features.subgroup_sizes, NULL);
+    bool rounds = (device_number(device->handle, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+    device->options = rounds ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
+    char *name = device_text(device->handle, CL_DEVICE_NAME);
+    device->base = (struct gb_device){
+        .vendor = GB_VENDOR_OPENCL,
+        .ordinal = ordinal,
+        .name = gb_text("opencl:%d (%s)", ordinal, name),
+        .calls = &calls,
+    };
+    free(name);
+    devices[ordinal] = device;
+    return &device->base;
+}
+
+const struct gb_sparse_vendor gb_opencl_sparse = {.prefix = "none"};
+const struct gb_vendor_calls gb_opencl_vendor = {.open = opencl_open, .recognize = gb_opencl_recognize};
