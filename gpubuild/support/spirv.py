@@ -36,59 +36,73 @@ class SpirvModule:
     kernels: tuple[SpirvKernel, ...]
 
 
+class _Reader:
+    """The state of reading one module, an instruction at a time."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}  # of kernels, by id
+        self.subgroup_sizes: dict[int, int] = {}
+        self.parameters: dict[int, int] = {}
+        self.workgroup_bytes = 0
+        self._sizes: dict[int, int] = {}  # bytes, by type
+        self._constants: dict[int, int] = {}
+        self._pointees: dict[int, int] = {}  # of pointers to workgroup memory
+        self._function = 0
+
+    def read(self, code: int, operands: tuple[int, ...]) -> None:
+        if code == _ENTRY_POINT and operands[0] == _KERNEL:
+            self.names[operands[1]] = _string(operands[2:])
+        elif code == _EXECUTION_MODE and operands[1] == _SUBGROUP_SIZE:
+            self.subgroup_sizes[operands[0]] = operands[2]
+        elif code == _CONSTANT:
+            self._constants[operands[1]] = operands[2]
+        elif code == _VARIABLE and operands[2] == _WORKGROUP:
+            self.workgroup_bytes += self._sizes.get(self._pointees.get(operands[0], 0), 0)
+        elif code == _FUNCTION:
+            self._function = operands[1]
+            self.parameters[self._function] = 0
+        elif code == _PARAMETER:
+            self.parameters[self._function] += 1
+        else:
+            self._read_type(code, operands)
+
+    def _read_type(self, code: int, operands: tuple[int, ...]) -> None:
+        sizes = self._sizes
+        if code in (_TYPE_INT, _TYPE_FLOAT):
+            sizes[operands[0]] = operands[1] // 8
+        elif code == _TYPE_VECTOR:
+            sizes[operands[0]] = sizes.get(operands[1], 0) * operands[2]
+        elif code == _TYPE_ARRAY:
+            sizes[operands[0]] = sizes.get(operands[1], 0) * self._constants.get(operands[2], 0)
+        elif code == _TYPE_STRUCT:
+            sizes[operands[0]] = sum(sizes.get(member, 0) for member in operands[1:])
+        elif code == _TYPE_POINTER:
+            sizes[operands[0]] = _POINTER_BYTES
+            if operands[1] == _WORKGROUP:
+                self._pointees[operands[0]] = operands[2]
+
+
 def read_module(data: bytes) -> SpirvModule:
     """Read the module ``data``. Raises ``ValueError`` where it is damaged."""
     if not data.startswith(MAGIC) or len(data) % 4 or len(data) < 4 * _HEADER_WORDS:
         raise ValueError("not a SPIR-V module")
     words = struct.unpack(f"<{len(data) // 4}I", data)
-    names: dict[int, str] = {}
-    subgroup_sizes: dict[int, int] = {}
-    parameters: dict[int, int] = {}
-    sizes: dict[int, int] = {}  # bytes, by type
-    constants: dict[int, int] = {}
-    pointees: dict[int, int] = {}  # of pointers to workgroup memory
-    workgroup_bytes = 0
-    function = 0
+    reader = _Reader()
     try:
         for code, operands in _instructions(words):
-            if code == _ENTRY_POINT and operands[0] == _KERNEL:
-                names[operands[1]] = _string(operands[2:])
-            elif code == _EXECUTION_MODE and operands[1] == _SUBGROUP_SIZE:
-                subgroup_sizes[operands[0]] = operands[2]
-            elif code in (_TYPE_INT, _TYPE_FLOAT):
-                sizes[operands[0]] = operands[1] // 8
-            elif code == _TYPE_VECTOR:
-                sizes[operands[0]] = sizes.get(operands[1], 0) * operands[2]
-            elif code == _TYPE_ARRAY:
-                sizes[operands[0]] = sizes.get(operands[1], 0) * constants.get(operands[2], 0)
-            elif code == _TYPE_STRUCT:
-                sizes[operands[0]] = sum(sizes.get(member, 0) for member in operands[1:])
-            elif code == _TYPE_POINTER:
-                sizes[operands[0]] = _POINTER_BYTES
-                if operands[1] == _WORKGROUP:
-                    pointees[operands[0]] = operands[2]
-            elif code == _CONSTANT:
-                constants[operands[1]] = operands[2]
-            elif code == _VARIABLE and operands[2] == _WORKGROUP:
-                workgroup_bytes += sizes.get(pointees.get(operands[0], 0), 0)
-            elif code == _FUNCTION:
-                function = operands[1]
-                parameters[function] = 0
-            elif code == _PARAMETER:
-                parameters[function] += 1
+            reader.read(code, operands)
     except (IndexError, KeyError) as error:
         raise ValueError("the SPIR-V module is damaged") from error
-    version = f"{words[1] >> 16 & 0xFF}.{words[1] >> 8 & 0xFF}"
     kernels = tuple(
         SpirvKernel(
             name=name,
-            parameters=parameters.get(number, 0),
-            workgroup_bytes=workgroup_bytes,
-            subgroup_size=subgroup_sizes.get(number),
+            parameters=reader.parameters.get(number, 0),
+            workgroup_bytes=reader.workgroup_bytes,
+            subgroup_size=reader.subgroup_sizes.get(number),
         )
-        for number, name in names.items()
+        for number, name in reader.names.items()
     )
-    return SpirvModule(version=version, kernels=kernels)
+    return SpirvModule(version=f"{words[1] >> 16 & 0xFF}.{words[1] >> 8 & 0xFF}", kernels=kernels)
 
 
 def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:

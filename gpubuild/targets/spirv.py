@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpubuild.targets.vendor import Flaw, ImageKind, ImageKinds, OffloadKind, Vendor, names
+from gpubuild.targets.vendor import ImageKind, ImageKinds, OffloadKind, Vendor, names
 
 _NAME = re.compile(r"spirv(1\.[2-6])?")
 _DEFAULT = "spirv1.3"  # the first with operations on subgroups
@@ -53,6 +53,9 @@ class Spirv(Vendor):
 
     def features(self, triple: str) -> frozenset[str]:
         return _EXTENSIONS
+
+    def processor(self, chip: str) -> str:
+        return ""  # the version is a part of the triple
 
     def clang_flaw(self, chip: str, triple: str) -> str:
         return "clang-linker-wrapper links no OpenCL kernels"

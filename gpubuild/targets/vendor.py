@@ -240,6 +240,10 @@ class Vendor(ABC):
         if flaw is not None:
             raise UsageError(flaw.message, hint=flaw.hint)
 
+    def processor(self, chip: str) -> str:
+        """LLVM's name of the chip."""
+        return chip
+
     def arch(self, chip: str, features: str) -> str:
         """What a container calls the device: the chip, with the settings that tell images apart."""
         return chip

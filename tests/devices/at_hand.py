@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from unit.engine.device_steps import in_child
 
-CUDA, HIP, CPU = "cuda", "hip", "cpu"
+CUDA, HIP, OPENCL, CPU = "cuda", "hip", "opencl", "cpu"
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _HIP_CHIP_AT, _HIP_NAME_BYTES = 1160, 256  # of hipDeviceProp_tR0600, which has 1472 bytes
 
@@ -32,6 +35,17 @@ def cuda() -> Device | None:
 def hip() -> Device | None:
     """The first AMD GPU."""
     return in_child(_hip) if _is_installed("libamdhip64.so") else None
+
+
+@cache
+def opencl() -> dict[str, str] | None:
+    """Variables with which programs find Intel's OpenCL runtime for CPUs (PyPI: intel-opencl-rt)."""
+    for prefix in filter(None, (os.environ.get("GPUBUILD_TEST_OPENCL"), sys.prefix)):
+        folder = Path(prefix) / "lib"
+        if (folder / "libintelocl.so").exists() and (folder / "libOpenCL.so.1").exists():
+            found = os.pathsep.join(filter(None, (str(folder), os.environ.get("LD_LIBRARY_PATH"))))
+            return {"LD_LIBRARY_PATH": found, "OCL_ICD_FILENAMES": str(folder / "libintelocl.so")}
+    return None
 
 
 def cpu() -> Device:

@@ -95,11 +95,11 @@ def operations(chip: str, groups: Iterable[str] = tuple(GROUPS)) -> Iterator[Bat
                 chip=needed,
                 kernels=programs,
                 text=module_text,
-                cases=[[_operation(program)] for program in programs],
+                cases=[[operation(program)] for program in programs],
             )
 
 
-def _operation(program: Program) -> Case:
+def operation(program: Program) -> Case:
     def judge(result: Result) -> None:
         check(program, dict(zip(program.args, result.args, strict=True)))
         if program.prints:

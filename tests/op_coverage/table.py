@@ -12,7 +12,7 @@ from devices import record
 from kernels.operations import vendor_survey
 from kernels.operations.groups import GROUPS
 from kernels.program import CPU, NVIDIA_CHIPS, TARGETS, Program
-from op_coverage import host_ops
+from op_coverage import host_ops, opencl
 from simulators.amd_code import record as code_record
 from simulators.device_ir.rows import form_for
 
@@ -30,6 +30,7 @@ Each row is one kernel; [operations](operations.md) has whole programs.
 - **code right**: the same for the shipped machine code, in a third party's emulator of AMD's
   instructions ([how](../how-to/gpu-tests.md#machine-code-without-a-gpu)).
 - **right** under the CPU: run in the kernel's tier and with fibers, compared with NumPy.
+- **right** under OpenCL: run as SPIR-V by Intel's OpenCL runtime for CPUs, compared with NumPy.
 - ± is the allowed error, in units in the last place.
 - The last column lists [runs on GPUs](../how-to/gpu-tests.md).
 - A number refers to the reason below the table; a test compares it with the error message.
@@ -42,11 +43,11 @@ def render() -> str:
     parts = [_INTRODUCTION]
     for group, programs in GROUPS.items():
         parts.append(f"## {group}\n")
-        parts.append("| op | " + " | ".join(TARGETS) + " | ran on a GPU |")
-        parts.append("|---|" + "---|" * (len(TARGETS) + 1))
+        parts.append("| op | " + " | ".join(TARGETS) + " | OpenCL | ran on a GPU |")
+        parts.append("|---|" + "---|" * (len(TARGETS) + 2))
         for program in programs:
             cells = [_cell(program, target, reasons) for target in TARGETS]
-            cells.append(record.answer(program.name))
+            cells += [_opencl(program, reasons), record.answer(program.name)]
             parts.append(f"| {program.op.replace('|', chr(92) + '|')} | {' | '.join(cells)} |")
         parts.append("")
     parts.append(host_ops.render())
@@ -66,6 +67,12 @@ def _cell(program: Program, target: str, reasons: dict[str, int]) -> str:
         ran = "PTX" if target in NVIDIA_CHIPS else "code" if executed else "IR"
         answer = f"{ran} {_right(run)}" if run is not None else "yes"
         return f"{answer} ({chip})" if chip else answer
+    return _right(program) if program.runs else "compiles"
+
+
+def _opencl(program: Program, reasons: dict[str, int]) -> str:
+    if reason := opencl.reason(program):
+        return f"no ({reasons.setdefault(reason, len(reasons) + 1)})"
     return _right(program) if program.runs else "compiles"
 
 

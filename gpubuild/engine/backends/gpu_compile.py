@@ -231,8 +231,9 @@ def _imported(kernel: llvm.Value) -> KernelEntry | None:
 def _take_module(build: DeviceBuild) -> None:
     workarounds.keep_calls_together(build.module, build.kernel_names)
     params = build.params
+    processor = vendor(params.target.kind).processor(params.target.chip)
     build.machine = llvm.target_machine(
-        params.target.triple, params.target.chip, build.features, params.target.opt_level
+        params.target.triple, processor, build.features, params.target.opt_level
     )
     llvm.set_target(build.module, build.machine)
     kernels = (f for f in build.module.functions if f.name in build.kernel_names)

@@ -235,6 +235,17 @@ def optimize(module: Module, machine: Machine, opt_level: int) -> None:
         builder.getModulePassManager().run(module, builder)
 
 
+def run_passes(module: Module, pipeline: str) -> Module:
+    """Return a copy of ``module`` after passes that depend on no target, in the syntax of ``opt -passes=``.
+
+    Raises ``StepError``.
+    """
+    copy = parse_assembly(str(module), llvm_c.Context())
+    with _reported("LLVM could not transform the module"):
+        llvm_c.run_passes(copy, pipeline)
+    return parse_assembly(str(copy), new_context(module.triple))
+
+
 def emit_object(module: Module, machine: Machine) -> bytes:
     """Emit a relocatable object. Raises ``StepError``; LLVM may abort instead."""
     with _reported("LLVM could not emit an object"):

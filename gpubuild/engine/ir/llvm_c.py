@@ -436,20 +436,24 @@ class Machine:
 
     def optimize(self, module: Module, opt_level: int) -> None:
         """Run LLVM's default pipeline of a level, with the vectorisers from level 2."""
-        lib = _lib()
-        options = lib.LLVMCreatePassBuilderOptions()
-        if opt_level >= 2:
-            lib.LLVMPassBuilderOptionsSetLoopVectorization(options, 1)
-            lib.LLVMPassBuilderOptionsSetSLPVectorization(options, 1)
-        pipeline = f"default<O{opt_level}>".encode()
-        error = lib.LLVMRunPasses(module._address, pipeline, self._address, options)
-        lib.LLVMDisposePassBuilderOptions(options)
-        message = ""
-        if error:
-            text = lib.LLVMGetErrorMessage(error)
-            message = ctypes.string_at(text).decode()
-            lib.LLVMDisposeErrorMessage(text)
-        module._context.check(bool(error), message)
+        run_passes(module, f"default<O{opt_level}>", self._address, vectorize=opt_level >= 2)
+
+
+def run_passes(module: Module, pipeline: str, machine: int | None = None, *, vectorize: bool = False) -> None:
+    """Run passes in the syntax of ``opt -passes=``. Raises ``RuntimeError``."""
+    lib = _lib()
+    options = lib.LLVMCreatePassBuilderOptions()
+    if vectorize:
+        lib.LLVMPassBuilderOptionsSetLoopVectorization(options, 1)
+        lib.LLVMPassBuilderOptionsSetSLPVectorization(options, 1)
+    error = lib.LLVMRunPasses(module._address, pipeline.encode(), machine, options)
+    lib.LLVMDisposePassBuilderOptions(options)
+    message = ""
+    if error:
+        text = lib.LLVMGetErrorMessage(error)
+        message = ctypes.string_at(text).decode()
+        lib.LLVMDisposeErrorMessage(text)
+    module._context.check(bool(error), message)
 
 
 def parse_assembly(text: str, context: Context) -> Module:

@@ -164,6 +164,30 @@ def change_parameters(function: ir.Operation, change: Callable[[ir.Type], ir.Typ
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
 
 
+_PARAMETER_BITS = (8, 16, 32, 64)  # of integers that devices have types for
+
+
+def _widen(function: ir.Operation, _: Lowering) -> None:
+    """Replace integer parameters of a kernel that devices have no types for by the next wider ones.
+
+    The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
+    """
+    if "gpu.kernel" in function.attributes or "kernel" in function.attributes:
+        change_parameters(function, _wider, "arith.trunci")
+
+
+def _wider(kind: ir.Type) -> ir.Type | None:
+    if not isinstance(kind, ir.IntegerType):
+        return None
+    width = ir.IntegerType(kind).width
+    if width in {1, *_PARAMETER_BITS} or width > _PARAMETER_BITS[-1]:
+        return None
+    return ir.IntegerType.get_signless(next(bits for bits in _PARAMETER_BITS if bits >= width))
+
+
+WIDEN_PARAMETERS = rewriting("widen-integer-parameters", {"gpu.func": _widen})
+
+
 def _pointer(kind: ir.Type) -> ir.Type | None:
     return ir.Type.parse("!llvm.ptr") if _DESCRIPTOR.match(str(kind)) else None
 

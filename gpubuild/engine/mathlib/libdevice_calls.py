@@ -86,9 +86,7 @@ def _kept(text: str) -> str:
     return f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"\n'
 
 
-def _define(
-    name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool, gpu: bool
-) -> str:
+def _define(name: str, declarations: dict[str, None], *, fast_math: bool, fused: bool, gpu: bool) -> str:
     flags = "afn arcp contract nsz reassoc " if fast_math else ""
     if name.startswith("fast_") and name.removeprefix("fast_") in _FAST:
         return _float_function(name, declarations, "afn ", fused=fused, gpu=gpu)
@@ -106,9 +104,7 @@ def _define(
     return _float_function(name, declarations, flags, fused=fused, gpu=gpu)
 
 
-def _float_function(
-    name: str, declarations: dict[str, None], flags: str, *, fused: bool, gpu: bool
-) -> str:
+def _float_function(name: str, declarations: dict[str, None], flags: str, *, fused: bool, gpu: bool) -> str:
     plain = name.removeprefix("fast_")
     for base, kind, suffix in ((plain, "double", ""), (plain.removesuffix("f"), "float", "f")):
         if suffix and base == plain:

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_ADDED = 4 }; /* parameters that launches do not pass: a shape, a flag, workgroup memory */
+
 struct opencl_device {
     struct gb_device base;
     void *platform, *handle, *context;
@@ -16,6 +18,7 @@ struct opencl_device {
     uint64_t svm;
     bool has_usm;
     const char *options; /* for the device's compiler */
+    uint32_t *failed;    /* kernels store 1 when an assertion failed; made for the first kernel that needs it */
     struct gb_cl_usm usm;
     struct gb_opencl_features features;
 };
@@ -166,6 +169,16 @@ static void allow_all_memory(const struct opencl_device *device, void *kernel, c
     }
 }
 
+static void *opencl_memory_allocate(struct gb_device *base, size_t bytes, void *stream, bool shared,
+                                    const struct gb_where *where);
+
+/* End the program if a kernel that has ended failed an assertion; OpenCL's printf wrote the message. */
+static void check_assertions(const struct opencl_device *device, const struct gb_where *where) {
+    if (device->failed != NULL && *(volatile uint32_t *)device->failed != 0) {
+        gb_fatal(where, "an assertion failed in a kernel (the message above)");
+    }
+}
+
 /* Called under core/module.c's lock, once for each kernel. */
 static void *opencl_kernel(struct gb_device *base, void *handle, const char *name, const struct gb_where *where) {
     struct opencl_module *module = handle;
@@ -182,6 +195,11 @@ static void *opencl_kernel(struct gb_device *base, void *handle, const char *nam
         gb_fatal(where, "the SPIR-V module has no kernel %s", name);
     }
     allow_all_memory(own(base), kernel->handle, where);
+    bool can_share = own(base)->has_usm || (own(base)->svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+    if (own(base)->failed == NULL && can_share) {
+        own(base)->failed = opencl_memory_allocate(base, sizeof *own(base)->failed, NULL, true, where);
+        *own(base)->failed = 0;
+    }
     (void)pthread_mutex_init(&kernel->lock, NULL);
     kernel->next = module->kernels;
     module->kernels = kernel;
@@ -191,18 +209,26 @@ static void *opencl_kernel(struct gb_device *base, void *handle, const char *nam
 static gb_cl_result set_arguments(const struct opencl_device *device, const struct opencl_kernel *kernel,
                                   const struct gb_launch *launch) {
     gb_cl_result result = CL_SUCCESS;
+    const uint32_t shape[2] = {launch->block.x, launch->block.y};
     for (uint32_t i = 0; result == CL_SUCCESS && i < kernel->content->parameter_count; i++) {
         if (kernel->content->parameters[i].kind == GB_SPIRV_WORKGROUP) {
             result = cl.set_argument(kernel->handle, i, launch->shared_bytes > 0 ? launch->shared_bytes : 1, NULL);
+        } else if (i >= launch->param_count && kernel->content->parameters[i].kind == GB_SPIRV_VALUE) {
+            result = cl.set_argument(kernel->handle, i, sizeof shape[0], &shape[i - launch->param_count]);
         } else if (kernel->content->parameters[i].kind == GB_SPIRV_VALUE) {
             result = cl.set_argument(kernel->handle, i, kernel->content->parameters[i].bytes, launch->params[i]);
-        } else if (device->has_usm) {
-            result = device->usm.set_pointer(kernel->handle, i, *(void *const *)launch->params[i]);
         } else {
-            result = cl.set_svm_pointer(kernel->handle, i, *(void *const *)launch->params[i]);
+            const void *address = i < launch->param_count ? *(void *const *)launch->params[i] : device->failed;
+            result = (device->has_usm ? device->usm.set_pointer : cl.set_svm_pointer)(kernel->handle, i, address);
         }
     }
     return result;
+}
+
+/* Whether the kernel runs in workgroups of one row, whose real shape is two more parameters: see engine/backends/spirv. */
+static bool has_shape(const struct opencl_kernel *kernel, const struct gb_launch *launch) {
+    return launch->param_count < kernel->content->parameter_count &&
+           kernel->content->parameters[launch->param_count].kind == GB_SPIRV_VALUE;
 }
 
 static void check_launch(const struct opencl_device *device, const struct opencl_kernel *kernel,
@@ -212,12 +238,10 @@ static void check_launch(const struct opencl_device *device, const struct opencl
         gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which OpenCL devices do not have",
                  launch->cluster.x, launch->cluster.y, launch->cluster.z);
     }
-    uint32_t lanes = kernel->content->subgroup_size;
-    if (lanes != 0 && (uint64_t)block.y * block.z > 1 && block.x % lanes != 0) {
-        gb_fatal(where, "the kernel uses subgroups, and its workgroup of %ux%ux%u work-items has rows that are no multiple of "
-                        "%u: OpenCL does not define their subgroups\n"
-                        "  what to do: launch workgroups of one dimension, or with rows of %u work-items",
-                 block.x, block.y, block.z, lanes, lanes);
+    size_t added = kernel->content->parameter_count - launch->param_count;
+    if (launch->param_count > kernel->content->parameter_count || added > MOST_ADDED) {
+        gb_fatal(where, "the launch passes %zu arguments; the kernel has %u", launch->param_count,
+                 kernel->content->parameter_count);
     }
     size_t most = 0;
     check(cl.kernel_limit(kernel->handle, device->handle, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
@@ -235,8 +259,12 @@ static void opencl_launch(struct gb_device *base, void *handle, void *stream, co
     const struct gb_dim3 grid = launch->grid, block = launch->block;
     void *queue = queue_of(base, stream);
     check_launch(device, kernel, launch, where);
-    const size_t global[3] = {(size_t)grid.x * block.x, (size_t)grid.y * block.y, (size_t)grid.z * block.z};
-    const size_t local[3] = {block.x, block.y, block.z};
+    size_t local[3] = {block.x, block.y, block.z};
+    if (has_shape(kernel, launch)) {
+        local[0] *= local[1] * local[2];
+        local[1] = local[2] = 1;
+    }
+    const size_t global[3] = {grid.x * local[0], grid.y * local[1], grid.z * local[2]};
     gb_lock(&kernel->lock);
     gb_cl_result result = set_arguments(device, kernel, launch);
     const char *call = "clSetKernelArg";
@@ -274,6 +302,7 @@ static void opencl_stream_destroy(struct gb_device *device, void *stream, const 
 
 static void opencl_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
     check(cl.finish(queue_of(device, stream)), "clFinish", where);
+    check_assertions(own(device), where);
 }
 
 static void *opencl_event_create(struct gb_device *device, const struct gb_where *where) {
@@ -307,10 +336,10 @@ static void opencl_event_record(struct gb_device *device, void *handle, void *st
 }
 
 static void opencl_event_synchronize(struct gb_device *device, void *handle, const struct gb_where *where) {
-    (void)device;
     struct opencl_event *event = handle;
     if (event->recorded != NULL) {
         check(cl.wait(1, &event->recorded), "clWaitForEvents", where);
+        check_assertions(own(device), where);
     }
 }
 

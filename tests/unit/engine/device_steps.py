@@ -15,9 +15,8 @@ from unit.engine.steps import Ran, run_step
 
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
-from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
-from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
-from gpubuild.targets.registry import vendor
+from gpubuild.targets.amd import AMD
+from gpubuild.targets.registry import of_name, vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import Toolchain
 
@@ -93,8 +92,8 @@ class Compiled:
 
 
 def compile_params(chip: str, **options: Any) -> CompileParams:
-    kind = "nvvm" if chip.startswith("sm_") else "rocdl"
-    triple = NVVM_TRIPLE if kind == "nvvm" else ROCDL_TRIPLE
+    found = of_name(chip) or AMD  # unknown chips are AMD's
+    kind, triple = found.kind, found.default_triple(chip, "")
     relocatable = options.pop("relocatable", False)
     name = options.pop("target", chip)
     fast = options.get("fast_math", False)

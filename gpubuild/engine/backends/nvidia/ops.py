@@ -12,9 +12,8 @@ from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.passes import Lowering, rewriting
+from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.ir.query import element_type, matching, scalar_bits
-from gpubuild.engine.legalize.memory_ops import change_parameters
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import (
     fills_subgroups,
@@ -242,27 +241,3 @@ REDUCE = rewriting(
     when=lambda state: sm_number(state.params.target.chip) >= _REDUX_SINCE,
 )
 BROADCAST = rewriting("subgroup-broadcast-to-nvvm", {"gpu.subgroup_broadcast": _broadcast})
-
-
-_PARAMETER_BITS = (8, 16, 32, 64)  # of integers that PTX has types for
-
-
-def _widen(function: ir.Operation, _: Lowering) -> None:
-    """Replace integer parameters of a kernel that PTX has no types for by the next wider ones.
-
-    The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
-    """
-    if "gpu.kernel" in function.attributes or "kernel" in function.attributes:
-        change_parameters(function, _wider, "arith.trunci")
-
-
-def _wider(kind: ir.Type) -> ir.Type | None:
-    if not isinstance(kind, ir.IntegerType):
-        return None
-    width = ir.IntegerType(kind).width
-    if width in {1, *_PARAMETER_BITS} or width > _PARAMETER_BITS[-1]:
-        return None
-    return ir.IntegerType.get_signless(next(bits for bits in _PARAMETER_BITS if bits >= width))
-
-
-WIDEN = rewriting("widen-integer-parameters", {"gpu.func": _widen})

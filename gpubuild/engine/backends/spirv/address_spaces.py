@@ -1,26 +1,34 @@
 """Address spaces: from those of the LLVM dialect after ``convert-gpu-to-nvvm`` to SPIR-V's storage classes.
 
-There a plain pointer is generic; here it is private (Function), and a generic one has number 4. Private memory is
-allocated as such and cast. Variables are in global memory (CrossWorkgroup), since constant memory has no generic
-pointers. Parameters of kernels must be pointers to global memory, and are cast as well.
+There a plain pointer is generic; here it is private (Function), and a generic one has number 4. Private
+memory is allocated as such and cast. Variables are in global memory (CrossWorkgroup), since constant memory
+has no generic pointers. Parameters of kernels must be pointers to global memory, and are cast as well.
+Workgroup memory whose size is chosen at launch is the last parameter of a kernel, which the runtime adds.
+bf16 becomes i16: passes before this one leave no arithmetic on it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import operations
+from gpubuild.errors import StepError
 
-_GLOBAL, _WORKGROUP, GENERIC = 1, 3, 4
+_GLOBAL, WORKGROUP, GENERIC = 1, 3, 4
 CONSTANT = 2  # texts of printf only
 _PLAIN = re.compile(r"\bptr(?:<(\d+)>)?")
+_BF16 = re.compile(r"\bbf16\b")
 _SPACES = {None: GENERIC, "0": GENERIC, "4": _GLOBAL, "5": 0}  # by the number before; others stay
+FLAG = "gpubuild.assertion"  # a variable that becomes a parameter
+ADDED = "gpubuild.added"  # on a kernel: the number of parameters that the runtime adds
 _STACK = frozenset({"llvm.alloca"})
 
 
@@ -32,20 +40,22 @@ def _use_generic_pointers(module: ir.Module, _: GpuLowering) -> None:
     kernels.walk(_retype)
     for op in operations(kernels, _STACK):
         _cast_result(op, private)
+    _pass_flag(kernels)
+    _pass_dynamic_memory(kernels)
     _place_variables(kernels)
     for op in kernels.regions[0].blocks[0].operations:
         if op.operation.name == "llvm.func" and "gpu.kernel" in op.operation.attributes:
-            _take_global_pointers(op.operation)
+            _take_parameters(op.operation)
 
 
 def _retype(op: ir.Operation) -> ir.WalkResult:
     values = [*op.results, *(value for region in op.regions for block in region for value in block.arguments)]
     for value in values:
-        if "ptr" in str(value.type):
+        if _changes(value.type):
             value.set_type(_mapped(value.type))
     for name in op.attributes:
         attribute = op.attributes[name]
-        if isinstance(attribute, ir.TypeAttr) and "ptr" in str(attribute):
+        if isinstance(attribute, ir.TypeAttr) and _changes(attribute.value):
             op.attributes[name] = ir.TypeAttr.get(_mapped(attribute.value))
     return ir.WalkResult.ADVANCE
 
@@ -55,7 +65,12 @@ def _mapped(kind: ir.Type) -> ir.Type:
         space = _SPACES.get(match[1], match[1])
         return f"ptr<{space}>" if space else "ptr"
 
-    return ir.Type.parse(_PLAIN.sub(replaced, str(kind)))
+    return ir.Type.parse(_BF16.sub("i16", _PLAIN.sub(replaced, str(kind))))
+
+
+def _changes(kind: ir.Type) -> bool:
+    text = str(kind)
+    return "ptr" in text or "bf16" in text
 
 
 def _cast_result(op: ir.Operation, kind: ir.Type) -> None:
@@ -86,23 +101,85 @@ def _place_variables(kernels: ir.Operation) -> None:
             _cast_result(op, _pointer(_GLOBAL))
 
 
-def _take_global_pointers(kernel: ir.Operation) -> None:
+def _pass_dynamic_memory(kernels: ir.Operation) -> None:
+    """Replace workgroup memory of unknown size by a parameter of each kernel that uses it."""
+    variables = {op.attributes["sym_name"].value: op for op in operations(kernels, {"llvm.mlir.global"})}
+    dynamic = {n: op for n, op in variables.items() if "array<0 x" in str(op.attributes["global_type"])}
+    _pass(kernels, dynamic, _pointer(WORKGROUP), "gpu.dynamic_shared_memory")
+
+
+def _pass_flag(kernels: ir.Operation) -> None:
+    """Make the flag of failed assertions a parameter of each kernel that has some."""
+    variables = {op.attributes["sym_name"].value: op for op in operations(kernels, {"llvm.mlir.global"})}
+    _pass(kernels, {n: op for n, op in variables.items() if n == FLAG}, _pointer(_GLOBAL), "cf.assert")
+
+
+def _pass(kernels: ir.Operation, names: dict[str, ir.Operation], kind: ir.Type, what: str) -> None:
+    """Replace addresses of the variables ``names`` by one new parameter of ``kind`` of each kernel."""
+    arguments: dict[ir.Operation, ir.Value] = {}
+    for op in operations(kernels, {"llvm.mlir.addressof"}):
+        if ir.FlatSymbolRefAttr(op.attributes["global_name"]).value not in names:
+            continue
+        function = op.parent.operation
+        while function.name != "llvm.func":
+            function = function.parent.operation
+        if "gpu.kernel" not in function.attributes:
+            raise StepError(
+                f"functions other than kernels cannot use {what} on OpenCL devices",
+                diagnostics=[about(op, "it needs a parameter of the kernel", SourceText())],
+                hint="use it in the kernel itself",
+            )
+        if function not in arguments:
+            arguments[function] = add_parameters(function, [kind])[0]
+        op.results[0].replace_all_uses_with(_as(op, arguments[function]))
+        op.erase()
+    for op in names.values():
+        op.erase()
+
+
+def _as(op: ir.Operation, pointer: ir.Value) -> ir.Value:
+    if pointer.type == op.results[0].type:
+        return pointer
+    return Emitter(op).value("llvm.addrspacecast", [pointer], op.results[0].type)
+
+
+def add_parameters(kernel: ir.Operation, kinds: Sequence[ir.Type]) -> list[ir.Value]:
+    """Add parameters to the end of a kernel, which launches do not pass and the runtime does."""
+    block = kernel.regions[0].blocks[0]
+    added = [block.add_argument(kind, kernel.location) for kind in kinds]
+    _set_type(kernel)
+    if "arg_attrs" in kernel.attributes:
+        empty = [ir.DictAttr.get({}) for _ in kinds]
+        kernel.attributes["arg_attrs"] = ir.ArrayAttr.get([*kernel.attributes["arg_attrs"], *empty])
+    count = kernel.attributes[ADDED].value if ADDED in kernel.attributes else 0
+    kernel.attributes[ADDED] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), count + len(kinds))
+    return added
+
+
+def _set_type(kernel: ir.Operation) -> None:
+    kinds = ", ".join(str(argument.type) for argument in kernel.regions[0].blocks[0].arguments)
+    kernel.attributes["function_type"] = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({kinds})>"))
+
+
+def _take_parameters(kernel: ir.Operation) -> None:
+    """Take generic pointers as global ones, and an i1 as a byte, the forms that kernels can have."""
     if not kernel.regions[0].blocks:
         return
     block = kernel.regions[0].blocks[0]
-    generic = _pointer(GENERIC)
-    changed = False
+    i1 = ir.IntegerType.get_signless(1)
+    changes = {
+        _pointer(GENERIC): (_pointer(_GLOBAL), "llvm.addrspacecast"),
+        i1: (ir.IntegerType.get_signless(8), "llvm.trunc"),
+    }
     for argument in block.arguments:
-        if argument.type == generic:
-            users = list(argument.uses)
-            argument.set_type(_pointer(_GLOBAL))
-            cast = Emitter(block.operations[0].operation).value("llvm.addrspacecast", [argument], generic)
+        if argument.type in changes:
+            users, kind = list(argument.uses), argument.type
+            taken, cast = changes[kind]
+            argument.set_type(taken)
+            value = Emitter(block.operations[0].operation).value(cast, [argument], kind)
             for use in users:
-                use.owner.operation.operands[use.operand_number] = cast
-            changed = True
-    if changed:
-        kinds = ", ".join(str(argument.type) for argument in block.arguments)
-        kernel.attributes["function_type"] = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({kinds})>"))
+                use.owner.operation.operands[use.operand_number] = value
+    _set_type(kernel)
 
 
 def _pointer(space: int) -> ir.Type:

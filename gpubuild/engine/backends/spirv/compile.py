@@ -28,7 +28,7 @@ from gpubuild.support.spirv import read_module
 _LIBRARY = "opencl.ll"
 _INTRINSIC = re.compile(r"@llvm\.(?=nvvm\.)")
 _BUILTIN = re.compile(r"_Z\d+\w+")  # a mangled name, which LLVM's back end knows or imports
-_SCOPES = re.compile(r'syncscope\("(?:block|agent|gpu)"\)')
+_ODD_VECTOR = re.compile(r"<(?:(?!(?:2|3|4|8|16) x )\d+ x |\d+ x ptr\b)")
 
 
 def run(params: CompileParams, io: StepIO) -> None:
@@ -45,6 +45,8 @@ def lower_module(build: DeviceBuild) -> None:
     text = _INTRINSIC.sub("@gpubuild.", lowered.llvm).replace("ptx_kernel", "spir_kernel")
     lowered.llvm = text
     take_lowered(build, lowered)
+    for name, count in lowered.added.items():
+        build.parameters[name] -= count
 
 
 def link_libraries(build: DeviceBuild) -> None:
@@ -52,22 +54,42 @@ def link_libraries(build: DeviceBuild) -> None:
     libraries = user_libraries(build.io)
     if libraries:
         llvm.link_libraries(build.module, libraries)
+    own = (resources.files("gpubuild.engine.backends.spirv") / _LIBRARY).read_bytes()
+    llvm.link_library(build.module, own, _LIBRARY)
     missing = [n for n in llvm.undefined_symbols(build.module) if n.startswith(libdevice_calls.PREFIX)]
     if missing:
         text = libdevice_calls.library_text(
             missing, fast_math=build.params.target.fast_math, fused=True, gpu=True
         )
         llvm.link_library(build.module, text.encode(), "mathematics")
-    own = (resources.files("gpubuild.engine.backends.spirv") / _LIBRARY).read_bytes()
-    llvm.link_library(build.module, own, _LIBRARY)
+
+
+def split_vectors(build: DeviceBuild) -> None:
+    """Stage: split vectors into elements if SPIR-V lacks some: LLVM does not check this, or aborts."""
+    if _ODD_VECTOR.search(str(build.module)):
+        build.module = llvm.run_passes(
+            build.module, "function(scalarizer<load-store;no-variable-insert-extract>)"
+        )
+        build.module = llvm.run_passes(build.module, "function(instcombine<no-verify-fixpoint>,dce)")
 
 
 def emit_code(build: DeviceBuild) -> None:
     """Stage: generate the SPIR-V module."""
     provided = frozenset(n for n in llvm.undefined_symbols(build.module) if _BUILTIN.fullmatch(n))
-    refuse_undefined(build, provided, ((libdevice_calls.PREFIX, "OpenCL devices have no such function"),))
+    refuse_undefined(
+        build,
+        provided,
+        (
+            (libdevice_calls.PREFIX, "OpenCL devices have no such function"),
+            ("malloc", "OpenCL kernels have no heap: use memref.alloca"),
+        ),
+    )
     if build.params.assembly:
-        build.io.write("asm", llvm.emit_assembly(build.module.clone(), build.machine))
+        # LLVM keeps types of the first module in the machine, and ends the process at the second.
+        target = build.params.target
+        machine = llvm.target_machine(target.triple, "", build.features, target.opt_level)
+        text = llvm.parse_assembly(str(build.module), llvm.new_context(target.triple))
+        build.io.write("asm", llvm.emit_assembly(text, machine))
     code = llvm.emit_object(build.module, build.machine)
     build.io.write("object", code)
     found = {kernel.name: kernel for kernel in read_module(code).kernels}
@@ -81,6 +103,7 @@ STAGES: tuple[Stage[DeviceBuild], ...] = (
     ("lower", lower_module),
     ("link", link_libraries),
     ("optimize", optimize_module),
+    ("split", split_vectors),
     ("emit", emit_code),
     ("info", write_info),
 )

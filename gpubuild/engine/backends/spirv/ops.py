@@ -2,36 +2,103 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
-from gpubuild.engine.backends.spirv.address_spaces import CONSTANT
+from gpubuild.engine.backends.spirv.address_spaces import CONSTANT, FLAG, add_parameters
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Emitter, LlvmBuilder, replace
+from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
-from gpubuild.engine.ir.query import first, kernel_functions, kernel_module, symbol_name
+from gpubuild.engine.ir.query import (
+    element_type,
+    enclosing,
+    first,
+    kernel_functions,
+    kernel_module,
+    matching,
+    scalar_bits,
+    symbol_name,
+)
+from gpubuild.engine.legalize import matrices
 
 _PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
 _PRINTF_TYPE = f"i32 (ptr<{CONSTANT}>, ...)"
 _FORMAT = "gpubuild.format."  # of a printf; its number follows
 _SUBGROUP_SIZE = "intel_reqd_sub_group_size"
+_ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
+_ATOMIC_BITS = (32, 64)
+_EXTENDED, _EXTENDED_BITS = frozenset({"arith.mulsi_extended", "arith.mului_extended"}), 32
+_SHAPE = re.compile(r"nvvm\.read\.ptx\.sreg\.(tid|ntid)\.([xyz])")
+# By kind of memref.atomic_rmw.
+_FLOAT_ATOMICS = {
+    0: "arith.addf", 4: "arith.maximumf", 5: "arith.maxnumf", 8: "arith.minimumf", 9: "arith.minnumf",
+}  # fmt: skip
 _LANES = frozenset({"nvvm.shfl.sync", "nvvm.read.ptx.sreg.laneid"})
 
 
 def refusal(op: ir.Operation, _: GpuLowering) -> str:
     """Return why OpenCL devices cannot execute ``op``, or an empty string."""
-    if op.name == "cf.assert":
-        return "'cf.assert' cannot end a program from an OpenCL kernel; write a flag and check it on the host"
+    if op.name in _ATOMICS and scalar_bits(element_type(op.results[0].type)) not in _ATOMIC_BITS:
+        return f"'{op.name}' of {op.results[0].type}: OpenCL has atomic operations of 32 and 64 bits"
+    if op.name in _EXTENDED and scalar_bits(element_type(op.results[0].type)) > _EXTENDED_BITS:
+        return f"'{op.name}' of {op.results[0].type}: SPIR-V has no integers of 128 bits"
     return ""
 
 
+def _expand_assert(op: ir.Operation, _: Lowering) -> None:
+    """Print a message and set the flag of failed assertions, which the runtime reads."""
+    emit = Emitter(op)
+    i1 = ir.IntegerType.get_signless(1)
+    i32 = ir.IntegerType.get_signless(32)
+    failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, i1))
+    branch = emit.op("scf.if", [failed], [], regions=2)
+    inside = emit.inside(branch.regions[0].blocks.append())
+    found = file_position(op.location)
+    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
+    kernel = symbol_name(enclosing(op, ("gpu.func", "func.func", "llvm.func")) or op)
+    text = (
+        f"{where}{symbol_name(kernel_module(op))}: {kernel}: assertion failed: {op.attributes['msg'].value}"
+    )
+    _print(op, inside, text.replace("%", "%%") + "\n", [])
+    pointer = ir.Type.parse("!llvm.ptr")
+    flag = inside.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(FLAG)})
+    inside.op("llvm.store", [inside.constant(1, i32), flag], [], {"ordering": ir.Attribute.parse("0 : i64")})
+    inside.op("scf.yield", [], [])
+    if not any(symbol_name(o.operation) == FLAG for o in _variables(op)):
+        variable = {
+            "sym_name": ir.StringAttr.get(FLAG),
+            "global_type": ir.TypeAttr.get(i32),
+            "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
+            "addr_space": ir.IntegerAttr.get(i32, 0),
+        }
+        _at_begin(op, "llvm.mlir.global", variable)
+    op.erase()
+
+
+def _variables(op: ir.Operation) -> list[ir.OpView]:
+    return [o for o in kernel_module(op).regions[0].blocks[0] if o.operation.name == "llvm.mlir.global"]
+
+
 def _expand_printf(op: ir.Operation, _: Lowering) -> None:
+    emit = Emitter(op)
+    i64 = ir.IntegerType.get_signless(64)
+    values = [
+        emit.value("arith.index_cast", [value], i64) if isinstance(value.type, ir.IndexType) else value
+        for value in op.operands
+    ]
+    _print(op, emit, op.attributes["format"].value, values)
+    op.erase()
+
+
+def _print(op: ir.Operation, emit: Emitter, text: str, values: Sequence[ir.Value]) -> None:
     """Call OpenCL's printf, whose format is in constant memory."""
     body = kernel_module(op).regions[0].blocks[0]
     pointer = ir.Type.parse(f"!llvm.ptr<{CONSTANT}>")
-    text = op.attributes["format"].value
-    names = [symbol_name(o.operation) for o in body if o.operation.name == "llvm.mlir.global"]
-    number = sum(name.startswith(_FORMAT) for name in names)
+    number = sum(symbol_name(o.operation).startswith(_FORMAT) for o in _variables(op))
     i32 = ir.IntegerType.get_signless(32)
     variable = {
         "sym_name": ir.StringAttr.get(f"{_FORMAT}{number}"),
@@ -42,15 +109,12 @@ def _expand_printf(op: ir.Operation, _: Lowering) -> None:
         "addr_space": ir.IntegerAttr.get(i32, CONSTANT),
     }
     _at_begin(op, "llvm.mlir.global", variable)
+    kind = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<{_PRINTF_TYPE}>"))
     if not any(symbol_name(o.operation) == _PRINTF for o in body if o.operation.name == "llvm.func"):
-        kind = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<{_PRINTF_TYPE}>"))
         _at_begin(op, "llvm.func", {"sym_name": ir.StringAttr.get(_PRINTF), "function_type": kind})
-    emit = Emitter(op)
     name = ir.FlatSymbolRefAttr.get(f"{_FORMAT}{number}")
     address = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": name})
-    call = emit.call(_PRINTF, [address, *op.operands], [i32])
-    call.attributes["var_callee_type"] = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<{_PRINTF_TYPE}>"))
-    op.erase()
+    emit.call(_PRINTF, [address, *values], [i32]).attributes["var_callee_type"] = kind
 
 
 def _at_begin(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
@@ -59,14 +123,74 @@ def _at_begin(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) 
 
 
 def _require_subgroups(module: ir.Module, state: GpuLowering) -> None:
-    """Require subgroups of the size that the code assumes, of all kernels of a module that uses lanes."""
+    """Require subgroups of the size that the code assumes, of all kernels of a module that uses lanes.
+
+    OpenCL does not say which work-items of a workgroup with several rows form a subgroup. Such kernels run
+    in workgroups of one row, whose subgroups are known; their shape is two more parameters.
+    """
     (kernels,) = contexts.gpu_modules(module)
     if first(kernels, lambda op: op.name in _LANES) is None:
         return
-    size = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), state.capabilities.subgroup_size)
+    i32 = ir.IntegerType.get_signless(32)
+    size = ir.IntegerAttr.get(i32, state.capabilities.subgroup_size)
+    shapes = {}
     for kernel in kernel_functions(kernels):
         kernel.attributes[_SUBGROUP_SIZE] = size
+        shapes[kernel] = add_parameters(kernel, [i32, i32])
+    for op in matching(kernels, lambda op: _SHAPE.fullmatch(op.name) is not None):
+        function = enclosing(op, ("llvm.func",))
+        if function not in shapes:
+            raise state.unsupported(op, "a position in the workgroup outside of a kernel that uses subgroups")
+        _use_shape(op, *shapes[function])
 
 
-EXPAND_PRINTF = rewriting("printf-to-opencl", {"gpu.printf": _expand_printf})
+def _use_shape(op: ir.Operation, x: ir.Value, y: ir.Value) -> None:
+    """Compute a position or an extent from those of the row, and the extents ``x`` and ``y``."""
+    build = LlvmBuilder(op)
+    what, axis = _SHAPE.fullmatch(op.name).groups()  # type: ignore[union-attr]
+    if what == "ntid" and axis in "xy":
+        replace(op, x if axis == "x" else y)
+        return
+    kind = str(op.results[0].type)
+    row = build.value(f"nvvm.read.ptx.sreg.{what}.x", kind)
+    if axis == "x":
+        replace(op, build.binary("urem", row, x))
+    elif axis == "y":
+        replace(op, build.binary("urem", build.binary("udiv", row, x), y))
+    else:
+        replace(op, build.binary("udiv", row, build.binary("mul", x, y)))
+
+
+def _expand_float_atomic(op: ir.Operation, _: Lowering) -> None:
+    """Expand an atomic operation on floats to a loop of compare-and-exchange: others are extensions."""
+    function = _FLOAT_ATOMICS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    if function is None:
+        return
+    emit = Emitter(op)
+    value, memory, *indices = list(op.operands)
+    atomic = emit.op("memref.generic_atomic_rmw", [memory, *indices], [value.type], regions=1)
+    body = atomic.regions[0].blocks.append(value.type)
+    inside = emit.inside(body)
+    inside.op("memref.atomic_yield", [inside.binary(function, body.arguments[0], value)], [])
+    emit.replace(atomic.results[0])
+
+
+def _erase(op: ir.Operation, _: Lowering) -> None:
+    op.erase()
+
+
+def wait(emit: Emitter, _: ir.Operation) -> None:
+    """Make the lanes of a subgroup wait for each other."""
+    every = emit.constant(-1, ir.IntegerType.get_signless(32))
+    emit.op("nvvm.bar.warp.sync", [every], [])
+
+
+def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
+    matrices.expand_matrices(module, state, wait=wait)
+
+
+EXPAND_FLOAT_ATOMICS = rewriting("expand-float-atomics", {"memref.atomic_rmw": _expand_float_atomic})
+DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affine.prefetch": _erase})
+EXPAND_MATRICES: Pass[GpuLowering] = Pass(name="expand-matrices", run=_expand_matrices)
+EXPAND_PRINTF = rewriting("messages-to-opencl", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})
 REQUIRE_SUBGROUPS: Pass[GpuLowering] = Pass(name="require-subgroups", run=_require_subgroups)

@@ -1,10 +1,12 @@
 """Passes of SPIR-V devices, in the order in which they run.
 
-Upstream's conversion for NVIDIA GPUs makes intrinsics of LLVM; ``opencl.ll`` defines these by OpenCL's built-in
-functions. (``convert-gpu-to-llvm-spv`` would make all plain memory global, private arrays included.)
+Upstream's conversion for NVIDIA GPUs makes intrinsics of LLVM; ``opencl.ll`` defines these by OpenCL's
+built-in functions. (``convert-gpu-to-llvm-spv`` would make all plain memory global, private arrays included.)
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 from mlir import ir
 
@@ -21,11 +23,14 @@ from gpubuild.engine.backends.lowering import (
     replaceable,
 )
 from gpubuild.engine.backends.spirv import address_spaces, ops
+from gpubuild.engine.backends.spirv.address_spaces import ADDED
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Pass, upstream
+from gpubuild.engine.ir.query import kernel_functions, symbol_name
 from gpubuild.engine.legalize import (
     all_reduce,
-    matrices,
+    memory_ops,
     memory_spaces,
     subgroup_reduce,
     subgroup_shuffle,
@@ -37,7 +42,14 @@ from gpubuild.model.step import CompileParams
 from gpubuild.targets.spirv import SPIRV
 
 
-def start(params: CompileParams, source: SourceText) -> GpuLowering:
+@dataclass(slots=True, kw_only=True)
+class SpirvLowering(GpuLowering):
+    """The state of a lowering for SPIR-V."""
+
+    added: dict[str, int] = field(default_factory=dict, init=False)  # parameters that the runtime adds
+
+
+def start(params: CompileParams, source: SourceText) -> SpirvLowering:
     """Return the state in which the passes begin."""
     target = params.target
     capabilities = Capabilities(
@@ -48,7 +60,7 @@ def start(params: CompileParams, source: SourceText) -> GpuLowering:
         workgroup_bytes=SPIRV.workgroup_bytes(target.chip),
         widest_all_reduce=None,
     )
-    return GpuLowering(
+    return SpirvLowering(
         source=source,
         capabilities=capabilities,
         target=target.name,
@@ -58,12 +70,22 @@ def start(params: CompileParams, source: SourceText) -> GpuLowering:
     )
 
 
-PASSES: tuple[Pass[GpuLowering], ...] = (
+def _record_added(module: ir.Module, state: SpirvLowering) -> None:
+    for kernels in contexts.gpu_modules(module):
+        for kernel in kernel_functions(kernels):
+            if ADDED in kernel.attributes:
+                state.added[symbol_name(kernel)] = kernel.attributes[ADDED].value
+                del kernel.attributes[ADDED]
+
+
+PASSES: tuple[Pass[SpirvLowering], ...] = (
     *replaceable(
         memory_spaces.NAME_PRIVATE,
         *LOWER_STRUCTURES,
-        matrices.EXPAND,
         unsupported_ops.checking(ops.refusal),
+        ops.EXPAND_MATRICES,
+        ops.DROP_PREFETCHES,
+        ops.EXPAND_FLOAT_ATOMICS,
         subgroup_reduce.EXPAND_SIZE,
         *EXPAND_OPERATIONS,
         subgroup_shuffle.EXPAND_BROADCAST,
@@ -74,8 +96,15 @@ PASSES: tuple[Pass[GpuLowering], ...] = (
         all_reduce.EXPAND,
         *EXPAND_TYPES,
         workarounds.KEEP_SIGNED_ZEROS,
+        memory_ops.WIDEN_PARAMETERS,
+        upstream(
+            "emulate-bf16",
+            "builtin.module(gpu.module(math-extend-to-supported-types{extra-types=f16 target-type=f32},"
+            "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}))",
+        ),
         TO_LOOPS,
         TO_BLOCKS,
+        upstream("expand-bf16", "builtin.module(gpu.module(arith-expand{include-bf16=true}))"),
         upstream(
             "convert-to-nvvm",
             "builtin.module(gpu.module(convert-vector-to-llvm,convert-index-to-llvm,convert-gpu-to-nvvm))",
@@ -84,6 +113,7 @@ PASSES: tuple[Pass[GpuLowering], ...] = (
     ),
     debug_scope("LineTablesOnly"),
     CALL_LIBRARIES_DIRECTLY,
-    address_spaces.USE_GENERIC_POINTERS,
     ops.REQUIRE_SUBGROUPS,
+    address_spaces.USE_GENERIC_POINTERS,
+    Pass(name="record-added-parameters", run=_record_added),
 )
