@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from gpubuild.engine.ir.step_io import no_room
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.execute.channel import LOG_FILE, Answer, Channel
-from gpubuild.model.job import Job, JobResult
+from gpubuild.execute.channel import Answer, Channel
+from gpubuild.model.job import LOG_FILE, Job, JobResult
 from gpubuild.toolchain.run import supervised_from_now
 
 MOST_JOBS = 16  # of one process: memory that LLVM and MLIR do not free stays small
@@ -75,11 +75,8 @@ def _isolate(parent: int) -> None:
 
 def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
     try:
-        log = job.workdir / LOG_FILE
-        _redirect(log)
-        result = run(job)
-        log.unlink()
-        return result
+        _redirect(job.workdir / LOG_FILE)
+        return run(job)
     except GpubuildError as error:
         return error
     except BaseException as error:  # SystemExit too: no job may exit
