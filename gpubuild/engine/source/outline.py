@@ -97,9 +97,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
         with io.stage("outline"):
             if KERNEL_MODULE in text:
                 _refuse_kernel_modules(source)
-            found = operations(source.module.operation, _LAUNCHES) if params.passes or _LAUNCH in text else []
-            _refuse_nested_launches(found, source)
-            if any(op.name == _LAUNCH for op in found):
+            may_launch = bool(params.passes) or _LAUNCH in text
+            found_launches = operations(source.module.operation, _LAUNCHES) if may_launch else []
+            _refuse_nested_launches(found_launches, source)
+            if any(op.name == _LAUNCH for op in found_launches):
                 launches = value_names.names_of_launches(source.module) if params.names else {}
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
                 value_names.name_kernels(source.module, launches)
