@@ -61,7 +61,8 @@ class Settings:
 
         def program(name: str) -> Path | None:
             value = env.get(name, "")  # a bare name is looked up in PATH, as in a shell
-            return (None if "/" in value else find_in_path(value, search_path)) or path(name)
+            bare = bool(value) and "/" not in value
+            return (find_in_path(value, search_path) if bare else None) or path(name)
 
         search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
         # Relative paths are to be ignored, according to the XDG Base Directory Specification.

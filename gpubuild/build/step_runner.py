@@ -250,7 +250,7 @@ class StepRunner:
             dump_ir=dump_folder(self._dump_ir, step) if self._dump_ir and self._dumps(step) else None,
         )
         future = self._executor.submit(job, rank)
-        if step.kind is StepKind.OUTLINE and self._state.record(step.id) is None:
+        if step.kind is StepKind.OUTLINE:
             self._expect_compile_steps()
         return future, workdir
 

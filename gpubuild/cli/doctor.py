@@ -87,11 +87,13 @@ def _cache(settings: Settings, project: Project | None) -> tuple[Path, str]:
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command; the exit code is 0 if all required tools were found."""
+    from gpubuild.toolchain import runtime_library
     from gpubuild.toolchain.find import Toolchain
 
     console: Console = options.console
     project = load(options.file, console)
-    rows = Toolchain(options.settings).describe_all()
+    toolchain = Toolchain(options.settings)
+    rows = toolchain.describe_all()
     tools = {row.name: row for row in rows}
     targets = [_row(target, tools) for target in project.targets.values()] if project else []
     healthy = all(row.found for row in rows if row.required)
@@ -126,6 +128,10 @@ def execute(options: argparse.Namespace) -> int:
         if not row.found:
             console.print(f"{indent}needed by: {row.needed_by}")
     console.print(f"cache {cache}" + f": {problem}" * bool(problem))
+    if options.settings.cc is None and "archive" not in toolchain.runtime_files():
+        console.print(
+            f"no archive of the runtime library: builds compile it; {runtime_library.MAKE} makes one"
+        )
     if project and targets:
         console.print(f"targets of {shown_path(project.file)}")
     for target in targets:

@@ -129,7 +129,7 @@ def preload(part: str) -> None:
     import gpubuild.engine.ir.bindings  # noqa: F401 - before anything imports mlir
     from gpubuild.engine.ir import contexts
 
-    contexts.make_spare_context()
+    contexts.make_spare_contexts()
     import_module(part)
     if part != _MODULES[OutlineParams]:
         from gpubuild.engine.ir import llvm

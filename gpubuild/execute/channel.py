@@ -11,7 +11,6 @@ from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import Params
 from gpubuild.support.frozen import frozen
 
-LOG_FILE = "log"  # in the workdir: what the job wrote to stdout and stderr
 _LENGTH = struct.Struct(">Q")
 
 

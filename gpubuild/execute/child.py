@@ -17,11 +17,11 @@ from typing import NoReturn
 
 from gpubuild.engine.ir.step_io import no_room
 from gpubuild.errors import GpubuildError, StepError
-from gpubuild.execute.channel import LOG_FILE, Answer, Channel
-from gpubuild.model.job import Job, JobResult
+from gpubuild.execute.channel import Answer, Channel
+from gpubuild.model.job import LOG_FILE, Job, JobResult
 from gpubuild.toolchain.run import supervised_from_now
 
-_MOST_JOBS = 16  # of one process: memory that LLVM and MLIR do not free stays small
+MOST_JOBS = 16  # of one process: memory that LLVM and MLIR do not free stays small
 _MOST_MEMORY_KB = 512 << 10
 _HEADER = struct.Struct(">?Q")  # whether the process takes another job, and the size of the answer
 
@@ -42,7 +42,7 @@ def run_child(jobs: Channel, run: Callable[[Job], JobResult], parent: int) -> No
             answer = _answer(job, run)
             count += 1
             grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > _MOST_MEMORY_KB
-            more = isinstance(answer, JobResult) and count < _MOST_JOBS and not grown
+            more = isinstance(answer, JobResult) and count < MOST_JOBS and not grown
             data = _pickled(answer)
             jobs.send_bytes(_HEADER.pack(more, len(data)) + data)
             del answer, job
@@ -75,11 +75,8 @@ def _isolate(parent: int) -> None:
 
 def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
     try:
-        log = job.workdir / LOG_FILE
-        _redirect(log)
-        result = run(job)
-        log.unlink()
-        return result
+        _redirect(job.workdir / LOG_FILE)
+        return run(job)
     except GpubuildError as error:
         return error
     except BaseException as error:  # SystemExit too: no job may exit

@@ -7,10 +7,8 @@ import re
 import signal
 from pathlib import Path
 
-from gpubuild.engine.ir.step_io import STAGE_FILE
 from gpubuild.errors import StepCrashedError, StepKilledError
-from gpubuild.execute.channel import LOG_FILE
-from gpubuild.model.job import Job
+from gpubuild.model.job import LOG_FILE, STAGE_FILE, Job
 from gpubuild.model.step import pipeline_of
 
 _MAX_LOG_BYTES = 64 << 10

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gpubuild.execute.channel import Channel, ExpectJobs, JobEnded, JobStarted, RunJob, channel_pair
-from gpubuild.execute.child import run_child, split_answer
+from gpubuild.execute.child import MOST_JOBS, run_child, split_answer
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import Params
 from gpubuild.support.frozen import frozen
@@ -55,10 +55,11 @@ class _Child:
 class Preload:
     """``load`` imports a part of the engine into the forker, before the first job that needs it.
 
-    ``part_for`` returns its name, or an empty string.
+    ``part_for`` returns its name, or an empty string. ``prepare`` makes what so many jobs of a process need.
     """
 
     load: Callable[[str], None]
+    prepare: Callable[[int], None]
     part_for: Callable[[Params], str]
 
 
@@ -90,6 +91,7 @@ class Forker:
         self._run = run
         self._preload = preload
         self._loaded = {""}
+        self._started = 0  # jobs
         self._expected: deque[str] = deque()  # parts to load while no job can be started
         self._parent = parent
         self._queue: deque[RunJob] = deque()
@@ -164,6 +166,7 @@ class Forker:
                 self._channel.send(ended)
                 return
         child.number = message.number
+        self._started += 1
         limit = message.job.timeout_seconds
         child.deadline = time.monotonic() + limit if limit > 0 else _NEVER
         self._channel.send(JobStarted(number=message.number, pid=child.pid))
@@ -177,6 +180,8 @@ class Forker:
 
     def _fork(self) -> _Child:
         """Return a new process. Raises ``OSError``."""
+        # As many as were started will probably follow.
+        _attempt(lambda: self._preload.prepare(min(self._started + 1, MOST_JOBS)))
         ours, theirs = channel_pair()
         try:
             pid = os.fork()

@@ -42,6 +42,11 @@ def _preload(part: str) -> None:
     preload(part)
 
 
+def _prepare(jobs: int) -> None:
+    if contexts := sys.modules.get("gpubuild.engine.ir.contexts"):
+        contexts.make_spare_contexts(jobs)
+
+
 def _part_for(params: Params) -> str:
     from gpubuild.engine.dispatch import part_for
 
@@ -267,7 +272,7 @@ def _fork_forker(
             from gpubuild.execute.forker import Preload, run_forker  # the build goes on meanwhile
 
             ours.close()
-            run_forker(theirs, workers, run, Preload(load=preload, part_for=part_for))
+            run_forker(theirs, workers, run, Preload(load=preload, prepare=_prepare, part_for=part_for))
         finally:
             os._exit(1)
     theirs.close()

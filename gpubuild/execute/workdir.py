@@ -10,10 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.errors import StepError
+from gpubuild.model.job import LOG_FILE, STAGE_FILE
 from gpubuild.support.delete_tree import delete_tree
 
 _LOCK_SUFFIX = ".lock"
 _KEPT = ("out", "tmp")  # the folders that each job makes
+# The files that each job makes. On ext4, a new file takes longer the more were deleted shortly before.
+_EMPTIED = (LOG_FILE, STAGE_FILE)
 _OLD_SECONDS = 24 * 3600.0  # where there are no locks, age shows leftovers
 
 
@@ -31,7 +34,7 @@ class WorkArea:
         self._free: list[Path] = []
 
     def new(self) -> Path:
-        """Return a folder without files, for one job. Raises ``StepError`` when none can be made."""
+        """Return a folder for one job, with empty files at most. Raises ``StepError`` if none can be made."""
         if self._free:
             return self._free.pop()
         try:
@@ -54,15 +57,17 @@ class WorkArea:
     def reuse(self, folder: Path) -> None:
         """Delete the files in a folder of :meth:`new`, and let another job have it.
 
-        The subfolders ``_KEPT``, which each job makes, stay. A folder with others is deleted.
+        The subfolders and empty files that each job makes stay. A folder with other subfolders is deleted.
         """
         try:
             for entry in _entries(folder):
                 if entry.name in _KEPT and entry.is_dir(follow_symlinks=False):
                     for file in _entries(entry):
-                        Path(file).unlink()
+                        os.unlink(file)
+                elif entry.name in _EMPTIED and entry.is_file(follow_symlinks=False):
+                    os.truncate(entry, 0)
                 else:
-                    Path(entry).unlink()
+                    os.unlink(entry)
             self._free.append(folder)
         except OSError:
             delete_tree(folder)

@@ -8,6 +8,9 @@ from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Params, StepKind
 from gpubuild.support.frozen import field, frozen
 
+LOG_FILE = "log"  # in the workdir: what the job wrote to stdout and stderr
+STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, read after a crash
+
 
 @frozen
 class JobInput:
@@ -22,7 +25,7 @@ class JobInput:
 class Job:
     """All that a worker needs. ``tools`` maps a tool's name to the start of its command line.
 
-    ``workdir`` is an empty private folder on the build folder's file system; outputs are written
+    ``workdir`` is a private folder without content on the build folder's file system; outputs are written
     into ``workdir/out`` under their role names, and the caller moves or deletes it afterwards.
     """
 

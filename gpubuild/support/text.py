@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -147,9 +148,14 @@ def unified_diff(old: Sequence[str], new: Sequence[str], old_name: str, new_name
     return tuple(difflib.unified_diff(old, new, old_name, new_name, n=2, lineterm=""))
 
 
+@cache
+def _escapes() -> dict[int, str]:
+    return {b: f"\\{b:02X}" for b in range(256) if not 0x20 <= b < 0x7F or b in b'"\\'}
+
+
 def escaped(data: bytes) -> str:
     """Return the content of a string of LLVM IR or MLIR: special characters as ``\\HH``."""
-    return "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in data)
+    return data.decode("latin-1").translate(_escapes())
 
 
 def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

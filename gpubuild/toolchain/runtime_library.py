@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpubuild.toolchain.run import ToolRun
 
 ARCHIVE = "libgpubuild_rt.a"
+MAKE = "python -m gpubuild.toolchain.runtime_library"
 MACHINES = ("x86_64", "aarch64")  # of wheels
 GLIBC = "2.17"  # the oldest that it runs with
 _PACKAGE = Path(__file__).parents[1]

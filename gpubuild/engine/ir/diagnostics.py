@@ -37,10 +37,6 @@ class SourceText:
         self.text = text
         self._name = source_name
         self._lines: dict[str, Sequence[str]] = {}
-        if text:
-            self._lines[UNNAMED_BUFFER] = _split(text)
-            if source_name:
-                self._lines[source_name] = self._lines[UNNAMED_BUFFER]
 
     def name(self, file: str) -> str:
         """Return the name of ``file`` in messages."""
@@ -48,6 +44,10 @@ class SourceText:
 
     def line(self, file: str, number: int) -> str:
         """Return line ``number`` (from 1) of ``file``, or an empty string."""
+        if self.text and file in (UNNAMED_BUFFER, self._name):
+            file = UNNAMED_BUFFER
+            if file not in self._lines:
+                self._lines[file] = _split(self.text)
         if file not in self._lines:
             try:
                 self._lines[file] = _split(Path(file).read_text(encoding="utf-8", errors="replace"))

@@ -19,7 +19,8 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, locate
-from gpubuild.engine.ir.query import kernel_functions, matching, operations, symbol_name
+from gpubuild.engine.ir.passes import contains
+from gpubuild.engine.ir.query import kernel_functions, operations, symbol_name
 from gpubuild.model.digest import digest_bytes
 
 FILE = "places.txt"
@@ -27,6 +28,7 @@ _DIGITS = 16  # of the digest: enough for the texts of one project
 # Operations that can fail or wait; messages of the runtime name no others.
 _DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "rocdl"})
 _SILENT = re.compile(r"gpu\.(\w+_(id|dim|size)|num_subgroups|return|module|binary|printf)")
+_NAMED = re.compile(rf'\s*(?:%[^=]* = )?"?((?:{"|".join(sorted(_DIALECTS))})\.[\w.$]+)')
 _ASSERT = "cf.assert"
 _PLACE = "gpubuild.place"
 _TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
@@ -52,11 +54,16 @@ def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str
     a file have none.
     """
     digest = text_digest(canonical)
-    parsed = contexts.parse(canonical)  # a variable: its operations die with it
-    for op, copy in zip(_operations(module), _operations(parsed), strict=True):
-        location = _location(op, source)
-        if location and (at := address(digest, copy)):
-            yield f"{at[1:]}\t{location}\n"
+    named = _operations(module)
+    written = [*_positions(canonical)]
+    if [name for name, _ in written] == [op.name for op in named]:
+        found = [f"{digest}:{position}" for _, position in written]
+    else:  # terminators of regions that are not printed
+        parsed = contexts.parse(canonical)  # a variable: its operations die with it
+        found = [address(digest, copy)[1:] for copy in _operations(parsed)]
+    for op, at in zip(named, found, strict=True):
+        if at and (location := _location(op, source)):
+            yield f"{at}\t{location}\n"
     for kernels in contexts.gpu_modules(module):
         for kernel in kernel_functions(kernels):
             if location := _location(kernel, source):
@@ -64,10 +71,24 @@ def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str
 
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
-    def is_named(op: ir.Operation) -> bool:
-        return op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name)
+    """Return the operations that messages may name, in the order of the text."""
+    found: list[ir.Operation] = []
 
-    return matching(module.operation, is_named)
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _positions(canonical: str) -> Iterator[tuple[str, str]]:
+    """Yield the name, and line and column, of each of these operations, which begin lines of their own."""
+    for number, line in enumerate(canonical.split("\n"), 1):
+        if (found := _NAMED.match(line)) and not _SILENT.fullmatch(found[1]):
+            quoted = line[found.start(1) - 1] == '"'
+            yield found[1], f"{number}:{len(line[: found.start(1)].encode()) + 1 - quoted}"
 
 
 def _location(op: ir.Operation, source: SourceText) -> str:
@@ -77,9 +98,13 @@ def _location(op: ir.Operation, source: SourceText) -> str:
     return f"{location.file}:{location.line}:{location.column}"
 
 
+def _assertions(module: ir.Operation) -> list[ir.Operation]:
+    return operations(module, (_ASSERT,)) if contains(module, (_ASSERT,)) else []
+
+
 def keep_assert_locations(module: ir.Operation) -> None:
     """Write the location of each assertion in a file into an attribute of the operation."""
-    for op in operations(module, (_ASSERT,)):
+    for op in _assertions(module):
         found = file_position(op.location)
         if found is not None and found[0] != UNNAMED_BUFFER:
             file, line, column = found
@@ -88,7 +113,7 @@ def keep_assert_locations(module: ir.Operation) -> None:
 
 def restore_assert_locations(module: ir.Operation) -> None:
     """Replace assertions by those with the locations of their attributes, and without the attributes."""
-    for op in operations(module, (_ASSERT,)):
+    for op in _assertions(module):
         if _PLACE not in op.attributes:
             continue
         match = _TEXT.fullmatch(ir.StringAttr(op.attributes[_PLACE]).value)

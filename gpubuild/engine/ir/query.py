@@ -178,7 +178,7 @@ def module_dialect(module: ir.Operation) -> str:
         for mark in ("nvvm", "rocdl"):
             if f"{mark}.kernel" in op.attributes:
                 dialects.add(mark)
-        return ir.WalkResult.ADVANCE
+        return ir.WalkResult.INTERRUPT if dialects - _LOWERED_DIALECTS else ir.WalkResult.ADVANCE
 
     for op in module.regions[0].blocks[0]:
         op.operation.walk(visit)

@@ -78,6 +78,7 @@ class SourceResources:
         self._digits |= dense
         self.text = io.decode("source", data)
         self._any = "dense_resource" in self.text
+        self._has_dense = "dense<" in self.text
         self._io = io
         self._files: dict[str, Path] = {}  # by digest
         self._digests: dict[str, str] = {}  # by the name in the source
@@ -88,9 +89,10 @@ class SourceResources:
         Large `dense` constants become resources. Raises ``StepError`` for resources without data or with
         data of another size than their type's.
         """
-        if len(self.text) > _SHORT_TEXT:
+        if len(self.text) > _SHORT_TEXT and self._has_dense:
             for op in operations(module.operation, tuple(_CONSTANTS)):
                 self._take_out(op, _CONSTANTS[op.name])
+        self._has_dense = True  # later, constants may be those of passes
         if not self._any:
             return
         errors: list[Diagnostic] = []

@@ -29,13 +29,12 @@ from gpubuild.errors import (
     ToolNotFoundError,
 )
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
-from gpubuild.model.job import Job, JobInput, JobResult, StageTime
+from gpubuild.model.job import STAGE_FILE, Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 
 T = TypeVar("T")
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
-STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, read after a crash
 
 
 class StepIO:

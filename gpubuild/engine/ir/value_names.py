@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 
-_ARGUMENTS = "gpubuild.argument_names"
+ARGUMENTS = "gpubuild.argument_names"
 _NAME = re.compile(r"[A-Za-z_$][\w$.-]*|%\d+")
 _ARGUMENT = re.compile(rb"%([\w$.-]+)")
 _RESULT = re.compile(rb"%([\w$.-]+)(?:\s*,\s*%[\w$.-]+)*\s*=\s*$")  # of several results the first
@@ -153,16 +153,16 @@ def write_argument_names(module: ir.Module) -> None:
     for op in _operations(module):
         names = [name_of(argument.location) for argument in _arguments(op)]
         if any(names):
-            op.attributes[_ARGUMENTS] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
+            op.attributes[ARGUMENTS] = ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])
 
 
 def read_argument_names(module: ir.Module) -> None:
-    """Replace the attributes by locations."""
+    """Replace the attributes ``ARGUMENTS`` by locations."""
     for op in _operations(module):
-        if _ARGUMENTS not in op.attributes:
+        if ARGUMENTS not in op.attributes:
             continue
-        names = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes[_ARGUMENTS])]
-        del op.attributes[_ARGUMENTS]
+        names = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes[ARGUMENTS])]
+        del op.attributes[ARGUMENTS]
         arguments = list(_arguments(op))
         if len(names) == len(arguments):  # else a pass changed them
             for name, argument in zip(names, arguments, strict=True):

@@ -71,6 +71,8 @@ _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vecto
                    "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
 # The attribute with the name of an intrinsic, by operations that may call one.
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
+# No rule reads attributes or uses of these operations.
+_JUDGED_BY_TYPES = ("arith.", "math.", "memref.load", "memref.store")
 _TENSOR_FLOAT = "tf32"  # the bindings have no class for it
 _ATOMIC_BITS = (8, 16, 32, 64)
 _WIDEST_CONVERTED = 128  # LLVM's code for wider ones returns zero for numbers that are too large
@@ -100,12 +102,20 @@ def checking(*rules: Rule[S]) -> Pass[S]:
 
     def run(module: ir.Module, state: S) -> None:
         refused: list[tuple[ir.Operation, str]] = []
+        accepted: set[tuple[str | ir.Type, ...]] = set()
 
         def visit(op: ir.Operation) -> ir.WalkResult:
+            kind: tuple[str | ir.Type, ...] = ()
+            if (name := op.name).startswith(_JUDGED_BY_TYPES):
+                kind = (name, *(v.type for v in op.results), *(v.type for v in op.operands))
+                if kind in accepted:
+                    return ir.WalkResult.ADVANCE
             for rule in every:
                 if reason := rule(op, state):
                     refused.append((op, reason))
-                    break
+                    return ir.WalkResult.ADVANCE
+            if kind:
+                accepted.add(kind)
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)

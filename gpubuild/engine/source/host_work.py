@@ -52,13 +52,14 @@ def _is_mapped(op: ir.Operation) -> bool:
 
 def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about launches whose kernels get host memory that no device knows of."""
-    registered = {
+    launched = list(launches(module))
+    registered = launched and {
         _global_name(op)
         for op in operations(module.operation, ("memref.get_global",))
         if _may_be_registered(op.results[0])
     }
     found = []
-    for launch, kernel in launches(module):
+    for launch, kernel in launched:
         for value in argument_values(launch):
             root = _root(value)
             maker = defining_op(root)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlir import ir
 from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
@@ -15,7 +15,7 @@ from gpubuild.engine.host import interface
 from gpubuild.engine.ir import contexts, locations, user_pipeline, value_names
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
-from gpubuild.engine.ir.query import first, matching, symbol_name
+from gpubuild.engine.ir.query import matching, operations, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import exports, host_work, launch_checks, source_checks, tensors
@@ -37,7 +37,8 @@ INDEX_SCHEMA = 2
 _OUTLINE_PASSES = "builtin.module(gpu-launch-sink-index-computations,gpu-kernel-outlining)"
 _INHERITED_PREFIX = "dlti."  # data layout: a gpu.module sees it on the module around it
 _HANDLER = "offloadingHandler"
-_LAUNCHES = ("gpu.launch", "gpu.launch_func")
+_LAUNCH = "gpu.launch"
+_LAUNCHES = (_LAUNCH, "gpu.launch_func")
 _SEQUENCES = "transform.with_named_sequence"
 
 
@@ -76,7 +77,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
         with io.stage("parse"):
             source_checks.check_source(text, lines, name)
             module = contexts.parse(text, source_name=name, settle=settle)
-            value_names.read_argument_names(module)
+            if params.names or value_names.ARGUMENTS in text:
+                value_names.read_argument_names(module)
             source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
             with io.stage("passes"):
@@ -95,8 +97,10 @@ def run(params: OutlineParams, io: StepIO) -> None:
         with io.stage("outline"):
             if KERNEL_MODULE in text:
                 _refuse_kernel_modules(source)
-            _refuse_nested_launches(source)
-            if first(source.module.operation, lambda op: op.name == "gpu.launch") is not None:
+            may_launch = bool(params.passes) or _LAUNCH in text
+            found_launches = operations(source.module.operation, _LAUNCHES) if may_launch else []
+            _refuse_nested_launches(found_launches, source)
+            if any(op.name == _LAUNCH for op in found_launches):
                 launches = value_names.names_of_launches(source.module) if params.names else {}
                 contexts.run_passes(source.module, _OUTLINE_PASSES, source=source.lines)
                 value_names.name_kernels(source.module, launches)
@@ -261,11 +265,12 @@ def _refuse_kernel_modules(source: _Source) -> None:
         )
 
 
-def _refuse_nested_launches(source: _Source) -> None:
+def _refuse_nested_launches(launches: Iterable[ir.Operation], source: _Source) -> None:
     """Raise ``StepError`` for launches inside kernels: devices have no runtime that could launch."""
     found = [
         about(op, f"'{op.name}' inside a kernel: kernels cannot launch kernels", source.lines)
-        for op in matching(source.module.operation, lambda op: op.name in _LAUNCHES and _in_kernel(op))
+        for op in launches
+        if _in_kernel(op)
     ]
     if found:
         raise StepError(
@@ -287,10 +292,17 @@ def _in_kernel(op: ir.Operation) -> bool:
 def _refuse_nested_modules(source: _Source) -> None:
     """Raise ``StepError`` for gpu.modules inside a nested builtin.module: splitting would lose them."""
     top = source.module.operation
-    found = [
-        about(op, f"gpu.module @{symbol_name(op)} is nested in another module", source.lines)
-        for op in matching(top, lambda op: op.name == "gpu.module" and op.parent != top)
-    ]
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "gpu.module" and op.parent != top:
+            found.append(
+                about(op, f"gpu.module @{symbol_name(op)} is nested in another module", source.lines)
+            )
+        # Symbols are in tables of symbols only, which functions are not.
+        return ir.WalkResult.SKIP if op.name.endswith(".func") else ir.WalkResult.ADVANCE
+
+    top.walk(visit, ir.WalkOrder.PRE_ORDER)
     if found:
         raise StepError(
             "gpu.modules must be at the top level of the file",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects.transform import interpreter
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
@@ -105,6 +104,8 @@ def _generalize(module: ir.Module) -> None:
     names = ", ".join(f'"linalg.{name}"' for name in _ELEMENTWISE)
     schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
     sequence = schedule.body.operations[0]
+    from mlir.dialects.transform import interpreter  # loads 5 ms of generated classes
+
     interpreter.apply_named_sequence(module, sequence, schedule)
 
 

@@ -68,8 +68,8 @@ def test_the_process_that_schedules_loads_no_mlir() -> None:
 
 
 def test_a_spare_context_is_used_once() -> None:
-    contexts.make_spare_context()
-    contexts.make_spare_context()
+    contexts.make_spare_contexts()
+    contexts.make_spare_contexts()
     with contexts.context() as first:
         assert contexts.parse("module {}").context == first
     with contexts.context() as second:

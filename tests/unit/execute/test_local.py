@@ -58,7 +58,7 @@ def test_where_a_job_runs(executor: LocalExecutor, tmp_path: Path) -> None:
     assert pid == group
     assert output(second, "pids").split() == [pid, group, parent]
     assert parent != str(os.getpid())
-    assert not (first.workdir / "log").exists()
+    assert (first.workdir / "log").read_text() == "printed\nwritten"
 
 
 CRASHES = {

@@ -32,10 +32,12 @@ def test_a_folder_is_used_again_without_its_files(tmp_path: Path) -> None:
     for name in ("out", "tmp"):
         (first / name).mkdir()
         (first / name / "file").write_text("x")
-    (first / "stage").write_text("x")
+    for name in ("stage", "log", "other"):
+        (first / name).write_text("x")
     area.reuse(first)
     assert area.new() == first
-    assert sorted(path.name for path in first.rglob("*")) == ["out", "tmp"]
+    assert sorted(path.name for path in first.rglob("*")) == ["log", "out", "stage", "tmp"]
+    assert (first / "stage").read_text() == (first / "log").read_text() == ""
     assert area.new() != first
 
 
@@ -56,8 +58,9 @@ def test_a_link_in_a_folder_to_use_again_is_not_followed(tmp_path: Path) -> None
     (tmp_path / "user").mkdir()
     (tmp_path / "user" / "file").write_text("x")
     (first / "tmp").symlink_to(tmp_path / "user")
+    (first / "log").symlink_to(tmp_path / "user" / "file")
     area.reuse(first)
-    assert (tmp_path / "user" / "file").exists()
+    assert (tmp_path / "user" / "file").read_text() == "x"
     assert area.new() == first and list(first.iterdir()) == []
 
 

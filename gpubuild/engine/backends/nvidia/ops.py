@@ -144,6 +144,11 @@ def chip_refusal(op: ir.Operation, chip: str, ptx: int = 0) -> str:
     return ""
 
 
+def uses_own_dialects(text: str) -> bool:
+    """Return whether canonical text may have operations of the nvgpu or nvvm dialect."""
+    return any(map(text.__contains__, _OWN))
+
+
 def ptx_needed(module: ir.Operation) -> int:
     """Return the PTX version, times ten, that the nvgpu and nvvm ops of ``module`` need; 0 for any."""
     return max(map(_ptx_of, matching(module, lambda op: op.name.startswith(_OWN))), default=0)

@@ -76,7 +76,8 @@ def start(params: CompileParams, source: SourceText) -> NvidiaLowering:
 
 
 def _find_ptx_version(module: ir.Module, state: NvidiaLowering) -> None:
-    state.ptx_needed = ops.ptx_needed(module.operation)
+    if ops.uses_own_dialects(state.source.text):
+        state.ptx_needed = ops.ptx_needed(module.operation)
 
 
 def _refusal(op: ir.Operation, state: NvidiaLowering) -> str:
@@ -89,7 +90,7 @@ def _convert_nvgpu_in_loops(module: ir.Module, state: NvidiaLowering) -> None:
     Upstream's conversion handles such values in scf's ops, not in blocks of cf. It refuses matrices of gpu in
     scf's ops, so that elsewhere it runs later.
     """
-    if first(module.operation, _carries_nvgpu) is not None:
+    if "!nvgpu." in state.source.text and first(module.operation, _carries_nvgpu) is not None:
         contexts.run_passes(module, _NVGPU, source=state.source)
 
 

@@ -14,6 +14,7 @@ from elftools.elf.elffile import ELFFile
 from unit.engine.steps import COMPILERS, ZIG, Tools, failing_step, run_step
 
 import gpubuild
+from gpubuild.cli.main import main
 from gpubuild.model.step import RuntimeParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.toolchain import runtime_library
@@ -44,6 +45,19 @@ def test_runtime_archive_has_every_source_and_no_paths(tmp_path: Path, tools: To
     for word in (b"rt_a", b"rt_b", b"rt_c", b"a.c.o", b"b.c.o", b"c.S.o"):
         assert word in archive
     assert str(tmp_path).encode() not in archive
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_doctor_reports_an_absent_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: bool
+) -> None:
+    archive = tmp_path / "library.a"
+    archive.write_bytes(b"x" * made)
+    monkeypatch.setattr(runtime_library, "prebuilt", lambda *_: archive if made else tmp_path / "none.a")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUBUILD_CC", raising=False)
+    main(["doctor"])
+    assert ("no archive of the runtime library" in capsys.readouterr().out) == (not made)
 
 
 def test_what_is_never_hot_is_there() -> None:

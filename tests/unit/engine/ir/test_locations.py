@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 from unit.engine.host_steps import HOST, LAUNCH, PLACEHOLDER, bundled, lowered, params
 from unit.engine.steps import run_step
 
@@ -95,3 +96,32 @@ def test_kernels_are_in_the_table_by_name() -> None:
 def test_host_code_without_the_gpu_says_nothing(tmp_path: Path) -> None:
     given = HostParams(modules=(), offload=Offload.DISPATCH)
     assert "gpubuildPlace" not in lowered(tmp_path, "func.func @f() { return }", given).text("llvm")
+
+
+ON_LANE_0 = """gpu.warp_execute_on_lane_0(%lane)[32] {
+      gpu.barrier
+    }
+"""  # whose terminator is not printed
+RESULTS = """%x, %y = gpu.shuffle xor %lane32, %lane32, %lane32 : i32
+    "gpu.barrier"() : () -> ()
+"""
+
+
+@pytest.mark.parametrize(("body", "count"), [(ON_LANE_0, 4), (RESULTS, 3), (RESULTS + ON_LANE_0, 6)])
+def test_addresses_are_those_of_parsed_text(body: str, count: int) -> None:
+    source = f"""gpu.module @k {{
+  gpu.func @f() kernel {{
+    %lane = gpu.lane_id
+    %lane32 = arith.index_cast %lane : index to i32
+    {body}
+    gpu.return
+  }}
+}}
+"""
+    canonical, _, found = texts(source)
+    digest = locations.text_digest(canonical)
+    with contexts.context():
+        parsed = contexts.parse(canonical)
+        expected = [locations.address(digest, op)[1:] for op in locations._operations(parsed)]
+    assert len(expected) == count
+    assert {at for at in found if not at.startswith("@")} == set(expected)
