@@ -193,6 +193,20 @@ def test_third_party_packages_have_an_owner(name: str) -> None:
             )
 
 
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_no_module_starts_a_shell(name: str) -> None:
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {
+                "os.system",
+                "os.popen",
+                "subprocess.getoutput",
+                "subprocess.getstatusoutput",
+            }
+            assert not called.startswith("subprocess.") or all(k.arg != "shell" for k in node.keywords)
+
+
 def test_sizes() -> None:
     root = PACKAGE.parent
     lines = {
