@@ -18,6 +18,7 @@ import yaml
 
 from gpubuild.targets.registry import kinds
 from gpubuild.toolchain import fingerprint
+from gpubuild.toolchain.find import PINS
 from gpubuild.toolchain.memo import Memo
 from gpubuild.toolchain.runtime_library import MACHINES, prebuilt
 
@@ -77,6 +78,12 @@ def test_versions_come_from_tags_and_are_in_no_key() -> None:
     files = {file for found in lists for file in found}
     assert "toolchain/runtime_library.py" in files
     assert not files & {"_version.py", "__init__.py"}
+
+
+def test_hints_name_the_versions_that_are_needed() -> None:
+    extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
+    stated = {text.split(";")[0].strip() for text in (*PROJECT["dependencies"], *extras)}
+    assert {f"{name}{versions}" for name, versions in PINS.items()} <= stated
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])
