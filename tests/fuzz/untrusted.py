@@ -11,12 +11,13 @@ import json
 import random
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unit.cache.samples import KEY, make_result
+from unit.cache.samples import KEY, make_result, noise
 from unit.inspect import samples
 
 from gpubuild.cache import record
@@ -198,6 +199,15 @@ def read_answer(data: bytes, folder: Path) -> None:
     bazel_result.decode_remote(KEY, data)
 
 
+def read_compressed(data: bytes, folder: Path) -> None:
+    content = b"".join(bazel_result.decompress([data], 1 << 20))
+    assert len(content) <= (1 << 20) + (1 << 18)
+
+
+def compressed(folder: Path) -> list[bytes]:
+    return [zlib.compress(noise(4000)), zlib.compress(bytes(8 << 20))]
+
+
 def read_project(data: bytes, folder: Path) -> None:
     (folder / "m.mlir").touch()
     loads(data, folder / "targets.yaml")
@@ -251,8 +261,9 @@ def read_images(data: bytes, folder: Path) -> None:
 BYTES = (bytes_changed,)
 ENTRIES = {
     "targets.yaml": Entry(read=read_project, seeds=projects, damages=BYTES),
-    "archive": Entry(read=read_archive, seeds=archives, damages=(bytes_changed, manifest_changed)),
+    "archive": Entry(read=read_archive, seeds=archives, damages=(bytes_changed, manifest_changed), share=2),
     "remote answer": Entry(read=read_answer, seeds=answers, damages=(bytes_changed, answer_changed)),
+    "compressed blob": Entry(read=read_compressed, seeds=compressed, damages=BYTES),
     "images": Entry(read=read_images, seeds=containers, damages=BYTES),
     ".binary.mlir": Entry(read=read_images, seeds=binaries, damages=BYTES, share=10),
     "profile": Entry(read=read_a_profile, seeds=profiles, damages=(bytes_changed, json_changed)),
