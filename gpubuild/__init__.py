@@ -6,6 +6,19 @@ imports nothing heavy. ``docs/design/architecture.md`` shows the layers.
 
 from __future__ import annotations
 
+import sys
+
+try:
+    from gpubuild._version import __version__
+except ImportError:  # a checkout from which nothing was installed
+    __version__ = "0+unknown"
+
+if sys.platform != "linux":
+    raise ImportError(
+        f"gpubuild runs on Linux, not on {sys.platform}; use a container, a virtual machine or WSL 2 "
+        "(docs/how-to/install.md)"
+    )
+
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,7 +27,6 @@ if TYPE_CHECKING:
     from gpubuild.api import LoadedModule, LoadedProject
 
 __all__ = ["__version__", "load", "load_project"]
-__version__ = "0.1.0.dev0"
 
 
 def load_project(

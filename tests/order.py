@@ -53,6 +53,7 @@ SECONDS = {
     "fault/test_cache_processes.py": 9,
     "unit/inspect/test_image.py": 8,
     "e2e/test_cpu_matrices.py": 7,
+    "fuzz/test_untrusted.py": 10,
     "unit/engine/backends/cpu/test_compile.py": 7,
 }
 BY_FUNCTION = ("op_coverage/test_coverage.py", "fault/test_damaged_builds.py", "fault/test_whole_builds.py")

@@ -8,7 +8,6 @@ covers the key, so a damaged index cannot serve the record of another step.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
@@ -20,6 +19,7 @@ MAX_RECORD_BYTES = 4 << 20
 MAX_BLOBS = 4096
 MAX_BLOB_BYTES = 1 << 40
 MAX_TEXT = 1 << 16
+MAX_SECONDS = 1 << 32
 
 
 class RecordError(ValueError):
@@ -72,7 +72,7 @@ def decode_record(key: Digest, data: bytes) -> ActionResult:
     seconds = fields["seconds"]
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise RecordError("seconds is not a number")
-    if not math.isfinite(seconds) or seconds < 0:
+    if not 0 <= seconds <= MAX_SECONDS:
         raise RecordError("seconds is not a duration")
     return ActionResult(
         blobs=blobs,

@@ -19,7 +19,7 @@ jobs:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with: {python-version: "3.12"}
-      - run: pip install gpubuild
+      - run: pip install gpubuild  # until it is published: a wheel file
       - uses: actions/cache/restore@v4
         with:
           path: gpubuild-cache.tar
@@ -51,7 +51,7 @@ GITLAB = """\
 build:
   image: python:3.12
   before_script:
-    - pip install gpubuild
+    - pip install gpubuild  # until it is published: a wheel file
   script:
     - gpubuild cache import gpubuild-cache.tar || true
     - gpubuild build --json > build.json

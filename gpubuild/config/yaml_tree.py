@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpubuild.errors import ConfigError, Diagnostic, Location
+from gpubuild.support.file_stamp import exists
 from gpubuild.support.frozen import field, frozen
 from gpubuild.support.text import nearest, suggestion
 
@@ -389,7 +390,7 @@ def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: b
             return path
         if path.is_dir():
             flaw = "is a folder, not a file"
-        elif path.exists():
+        elif exists(path):
             flaw = "is a file, not a folder" if folder else "is neither a file nor a folder"
         else:
             flaw = "does not exist"

@@ -37,7 +37,7 @@ from gpubuild.support.frozen import replace
 _PER_SLOT = 2  # steps in flight, so that a worker never waits for the network
 _WATCH_SECONDS = 1.0
 _FOLLOW_SECONDS = 0.1
-_INSTALL = 'install it: pip install "gpubuild[dask]"'
+_INSTALL = 'install it: pip install "distributed>=2026.8"'
 
 # --- on the worker -----------------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def profile_section(name: str, costs: Sequence[Cost]) -> Section:
 def _cost(entry: dict[str, Any]) -> Cost:
     def number(field: str) -> int:
         value = entry[field]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
             raise ValueError(field)
         return value
 

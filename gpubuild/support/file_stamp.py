@@ -31,3 +31,15 @@ def stamp(found: os.stat_result) -> Stat:
 def is_settled(stat: Stat, at: int) -> bool:
     """Return whether a file read at ``at`` (ns) must have other stat data if its content changes."""
     return max(stat[1], stat[2]) < at - RACY_NS
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Return whether ``path`` exists. Raises ``OSError`` if the system does not answer.
+
+    ``Path.exists`` returns ``False`` then, from Python 3.14 on.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True

@@ -99,42 +99,53 @@ class Need:
     required: bool = True
 
 
-_REINSTALL = "run `pip install --force-reinstall {}` in the Python environment of gpubuild"
+# As in pyproject.toml: another version would have another LLVM.
+PINS = {
+    MLIR: "==22.1.8.*",
+    LLVM: "==22.1.8.*",
+    "llvmlite": "==0.50.*",
+    NVCC: "==12.9.*",
+    NVFATBIN: "==12.9.*",
+    "ziglang": ">=0.16,<0.18",
+}
+
+
+def _reinstall(*names: str) -> str:
+    words = " ".join(f'"{name}{PINS[name]}"' for name in names)
+    return f"run `pip install --force-reinstall {words}` in the Python environment of gpubuild"
+
+
 NEEDS = {
     "gpubuild": Need(needed_by="every step", fix="install gpubuild again"),
-    "mlir": Need(
-        needed_by="every .mlir source, and code generation", fix=_REINSTALL.format(f"{MLIR} {LLVM}")
-    ),
-    "llvmlite": Need(needed_by="code generation for AMD targets", fix=_REINSTALL.format("llvmlite")),
+    "mlir": Need(needed_by="every .mlir source, and code generation", fix=_reinstall(MLIR, LLVM)),
+    "llvmlite": Need(needed_by="code generation for AMD targets", fix=_reinstall("llvmlite")),
     host_math.NAME: Need(
         needed_by="constants that MLIR and LLVM compute", fix="install the C library's libm.so.6 (glibc)"
     ),
-    "ptxas": Need(
-        needed_by="NVIDIA targets", fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"
-    ),
+    "ptxas": Need(needed_by="NVIDIA targets", fix=_reinstall(NVCC) + ", or set GPUBUILD_PTXAS to a ptxas"),
     "libdevice": Need(
         needed_by="math functions on NVIDIA and CPU targets",
-        fix=_REINSTALL.format(NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
+        fix=_reinstall(NVCC) + ", or set GPUBUILD_LIBDEVICE to a libdevice.10.bc",
     ),
     "nvfatbin": Need(
         needed_by="NVIDIA targets with format: fatbin",
-        fix=f'run `pip install "{NVFATBIN}==12.9.*"` in the Python environment of gpubuild',
+        fix=f'run `pip install "{NVFATBIN}{PINS[NVFATBIN]}"` in the Python environment of gpubuild',
         required=False,
     ),
     "ld.lld": Need(
         needed_by="AMD and CPU targets",
-        fix=_REINSTALL.format("ziglang") + ", or set GPUBUILD_LLD to an ld.lld",
+        fix=_reinstall("ziglang") + ", or set GPUBUILD_LLD to an ld.lld",
     ),
     "cc": Need(
         needed_by="C sources, the runtime, linking",
         fix="install gcc or clang with the C library's development files, set GPUBUILD_CC, or "
-        + _REINSTALL.format("ziglang"),
+        + _reinstall("ziglang"),
     ),
     "cxx": Need(
         needed_by="C++ sources",
-        fix="install g++ or clang++, set GPUBUILD_CXX, or " + _REINSTALL.format("ziglang"),
+        fix="install g++ or clang++, set GPUBUILD_CXX, or " + _reinstall("ziglang"),
     ),
-    "ar": Need(needed_by="the runtime", fix=_REINSTALL.format("ziglang") + ", or install binutils"),
+    "ar": Need(needed_by="the runtime", fix=_reinstall("ziglang") + ", or install binutils"),
     "rocm-device-libs": Need(
         needed_by="gpu.printf on AMD targets",
         fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",

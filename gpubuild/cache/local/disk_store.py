@@ -28,6 +28,7 @@ from gpubuild.cache.record import RecordError, decode_record, encode_record
 from gpubuild.cache.store import LocalOnly, StoreStats, Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
+from gpubuild.support.file_stamp import exists
 
 if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index
@@ -329,13 +330,13 @@ class DiskStore(LocalOnly):
                 # SQLite opens journals by name, so no process may create or move the database meanwhile:
                 # the journal of a new database would be applied to the old one, and deleted.
                 with locked(self._directory / "lock", wait_seconds=_LOCK_SECONDS):
-                    if not (folder / DATABASE).exists():
+                    if not exists(folder / DATABASE):
                         self._renew_tag()
                     try:
                         self._index = Index(folder, writable=True)
                     finally:
                         self._identity = database_identity(folder)
-            elif (folder / DATABASE).exists():
+            elif exists(folder / DATABASE):
                 self._index = Index(folder, writable=False)
         except DamagedIndexError as error:
             self._reset(str(error))

@@ -93,6 +93,7 @@ BAD = {
     "NaN": lambda d: d.update(seconds=float("nan")),
     "infinite": lambda d: d.update(seconds=float("inf")),
     "before": lambda d: d.update(seconds=-1),
+    "too large for a float": lambda d: d.update(seconds=10**400),
 }
 
 

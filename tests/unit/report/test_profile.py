@@ -40,7 +40,15 @@ def test_no_launches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"launches": -1}, {"total_ns": "1"}, {"bytes": True}, {"min_ns": None}, {"max_ns": 1.5}]
+    "change",
+    [
+        {"launches": -1},
+        {"total_ns": "1"},
+        {"bytes": True},
+        {"min_ns": None},
+        {"max_ns": 1.5},
+        {"total_ns": 10**400},
+    ],
 )
 def test_what_is_no_profile(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="is not a profile"):
