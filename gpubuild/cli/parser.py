@@ -328,6 +328,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--passes", metavar="PIPELINE", help="replace the pass pipeline of the kernels")
     parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
     parser.add_argument("--dump-ir", type=path, metavar="DIR", help="write the IR after every stage")
+    add_options(parser, "message_format")
 
 
 def _check(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -335,7 +336,7 @@ def _check(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "check", "read and verify the project and its sources, and compile nothing"
     )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to check (default: everything)")
-    add_options(parser, *PROJECT, "jobs", "targets", "json")
+    add_options(parser, *PROJECT, "jobs", "targets", "json", "message_format")
 
 
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:

@@ -391,3 +391,51 @@ def test_the_hook_for_pre_commit_runs_check() -> None:
     assert re.search(hook["files"], "kernels/a.mlir")
     assert re.search(hook["files"], "targets.yaml")
     assert not re.search(hook["files"], "main.c")
+
+
+@pytest.mark.parametrize("command", ["build", "check", "run", "test", "install"])
+def test_messages_for_ci_services(project: Path, command: str) -> None:
+    edit(project / "scale.mlir", "memref.store", "memref.stre")
+    more = ["--prefix", "p"] if command == "install" else []
+    outcome = gpubuild(command, *more, "--message-format", "github", cwd=project)
+    assert outcome.code == 1
+    [annotation] = [line for line in outcome.err.splitlines() if line.startswith("::")]
+    assert re.fullmatch(
+        r"::error file=scale.mlir,line=\d+,col=9,endColumn=20,title=gpubuild%3A invalid MLIR"
+        r"::custom op 'memref.stre' is unknown%0Ahint: did you mean memref.store.*",
+        annotation,
+    )
+    assert "\n          ^\n" in outcome.err, "the text stays"
+
+    outcome = gpubuild(command, *more, "--message-format=sarif:out.sarif", cwd=project)
+    assert (outcome.code, "::error" in outcome.err) == (1, False)
+    [run] = json.loads((project / "out.sarif").read_text())["runs"]
+    [result] = run["results"]
+    assert result["ruleId"] == "step"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "scale.mlir"
+
+
+def test_a_document_of_a_command_without_errors(built: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.sarif"
+    for command in ("build", "run"):  # nothing to do; replaced by the program
+        outcome = gpubuild(command, "--message-format", f"sarif:{file}", cwd=built, env=CPU)
+        assert outcome.code == 0, outcome.err
+        [run] = json.loads(file.read_text())["runs"]
+        assert run["results"] == []
+        assert run["invocations"][0]["executionSuccessful"] is True
+        file.unlink()
+    outcome = gpubuild("build", "--message-format", f"sarif:{tmp_path}/no/folder", cwd=built)
+    assert (outcome.code, "error: cannot write" in outcome.err) == (2, True)
+
+
+def test_messages_about_the_command_line(tmp_path: Path) -> None:
+    for words, message in (
+        (["build", "--jbos", "3", "--message-format", "github"], "unrecognized arguments: --jbos"),
+        (["build", "--message-format", "github"], "cannot read the project file"),
+        (["build", "--message-format", "sarif"], "name the file to write, as sarif:errors.sarif"),
+        (["build", "--message-format", "xml"], "expected text, github or sarif:FILE"),
+    ):
+        outcome = gpubuild(*words, cwd=tmp_path)
+        assert outcome.code == 2
+        assert message in outcome.err
+        assert outcome.err.count("::error ") == ("github" in words)
