@@ -223,6 +223,11 @@ def test_inspect_several_files(built: Path, tmp_path: Path) -> None:
     assert [line for line in outcome.out.splitlines() if line in files] == files
     documents = gpubuild("inspect", *files, "--json", cwd=built).document["files"]
     assert documents == [gpubuild("inspect", file, "--json", cwd=built).document for file in files]
+    both = ["build/scale/scale", "build/scale/scale_kernels.sm_60.ptx"]
+    outcome = gpubuild("inspect", *both, "--disassemble", "-t", "sm_60", cwd=built)
+    heads = [line for line in outcome.out.splitlines() if line.startswith("; ")]
+    for file in both:
+        assert [head for head in heads if head.startswith(f"; {file}: @") and "sm_60 (assembly)" in head]
     assert gpubuild("inspect", *files, "--extract", tmp_path, "-q", cwd=built).code == 0
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".cubin", ".hsaco"]
     outcome = gpubuild("inspect", *files, "-t", "sm_61", cwd=built)
