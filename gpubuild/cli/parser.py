@@ -187,6 +187,10 @@ def make_parser(*, only: str = "") -> Parser:
         "--cmake-dir", action="version", version=str(Path(__file__).parents[1] / "cmake"),
         help="print the folder of the CMake package, for gpubuild_DIR, and exit",
     )  # fmt: skip
+    parser.add_argument(
+        "--schema", action="version", version=str(Path(__file__).parents[1] / "config" / "schema.json"),
+        help="print the path of the JSON Schema of targets.yaml, for editors, and exit",
+    )  # fmt: skip
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",
