@@ -26,8 +26,10 @@ def execute(options: argparse.Namespace) -> int:
     found = [select(one, options.targets, options.modules) for one in whole]
     everything = Inspection(file="", modules=tuple(module for one in found for module in one.modules))
     if not everything.modules:
+        filtered = options.targets or options.modules
+        problem = "no object matches -t or --module" if filtered else "no object was found"
         raise UsageError(
-            f"{', '.join(map(str, options.files))}: there is no such object",
+            f"{', '.join(map(str, options.files))}: {problem}",
             hint=_choice([module for one in whole for module in one.modules]),
         )
     if options.json:

@@ -164,7 +164,7 @@ def path(text: str) -> Path:
 def word(text: str) -> str:
     """Convert the name of a profile, which is part of a folder's name, for ``type=``."""
     if not re.fullmatch(PROFILE, text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a profile")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid name of a profile")
     return text
 
 

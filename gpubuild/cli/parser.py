@@ -443,7 +443,9 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     export.add_argument("-o", "--output", type=path, metavar="OUT", help="the same")
     export.add_argument(
-        "--all", action="store_true", help="everything stored, not only the results of the build folder"
+        "--all",
+        action="store_true",
+        help="export everything stored, not only the results of the build folder",
     )
     importer = add("import", "add the results in an exported file, and check every byte")
     importer.add_argument("archive", type=path, metavar="IN", help="a file that `cache export` wrote")

@@ -250,7 +250,7 @@ def test_cache_export_takes_one_file(built: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
     for arguments in ((), (tmp_path / "a.tar", "-o", tmp_path / "b.tar")):
         outcome = gpubuild("cache", "export", *arguments, cwd=built)
-        assert (outcome.code, "cache export needs one file to write" in outcome.err) == (2, True)
+        assert (outcome.code, "name the one file that cache export writes" in outcome.err) == (2, True)
 
 
 def test_doctor(tmp_path: Path) -> None:
