@@ -81,6 +81,11 @@ def of_make() -> list[str]:
     ]
 
 
+def github_workspace() -> str:
+    """Return the folder of the checkout in a job of GitHub Actions; empty elsewhere."""
+    return os.environ.get("GITHUB_WORKSPACE", "")
+
+
 def home() -> str:
     """Return the user's home folder; "/" if it is not set."""
     return os.environ.get("HOME") or "/"

@@ -7,6 +7,7 @@ unchanged, and each knows the exit code of the command line (README, "Exit codes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -21,6 +22,7 @@ EXIT_INTERRUPTED = 130
 NOTHING_DEFINES = "cannot link: nothing defines "  # followed by the symbols
 
 _Error = TypeVar("_Error", bound="GpubuildError")
+_WORD = re.compile(r"""[%@#!^]?\w[\w.$-]*|"[^"]*"|'[^']*'|\S""")
 
 
 @frozen
@@ -57,6 +59,13 @@ class Diagnostic:
     source_line: str = ""
     notes: tuple[Diagnostic, ...] = ()
 
+    @property
+    def end_column(self) -> int:
+        """The column after the word at the location; 0 when its line or column is unknown."""
+        column = self.location.column if self.location else 0
+        word = _WORD.match(self.source_line, column - 1) if column else None
+        return word.end() + 1 if word else 0
+
     def render(self) -> str:
         """Return plain text: ``file:line:column: severity: message``, line and caret, then the notes."""
         where = f"{self.location}: " if self.location else ""
@@ -78,9 +87,10 @@ def _rebuild(cls: type[_Error], fields: dict[str, Any]) -> _Error:
 
 
 class GpubuildError(Exception):
-    """Base of all expected failures. ``hint`` says what to do next."""
+    """Base of all expected failures. ``hint`` says what to do next, ``code`` names the kind of error."""
 
     exit_code = EXIT_STEP_FAILED
+    code = "internal"  # docs/reference/errors.md lists the codes, which never change
     message: str
     hint: str
 
@@ -125,12 +135,14 @@ class UsageError(GpubuildError):
     """A wrong command line, or a request that cannot be carried out."""
 
     exit_code = EXIT_USAGE
+    code = "usage"
 
 
 class ConfigError(GpubuildError):
     """All errors in targets.yaml, in file order."""
 
     exit_code = EXIT_USAGE
+    code = "config"
     problems: tuple[Diagnostic, ...]
 
     def __init__(self, problems: Iterable[Diagnostic], *, hint: str = "") -> None:
@@ -142,6 +154,7 @@ class ConfigError(GpubuildError):
 class WorkspaceError(UsageError):
     """The project file is a workspace; ``files`` are those of its projects."""
 
+    code = "workspace"
     files: tuple[Path, ...]
 
     def __init__(self, message: str, *, hint: str = "", files: Iterable[Path] = ()) -> None:
@@ -153,6 +166,7 @@ class ToolNotFoundError(GpubuildError):
     """A tool or a device library that a step needs is not on this machine."""
 
     exit_code = EXIT_USAGE
+    code = "missing-tool"
 
 
 class StepError(GpubuildError):
@@ -162,6 +176,7 @@ class StepError(GpubuildError):
     ``step_id`` on.
     """
 
+    code = "step"
     stage: str
     diagnostics: tuple[Diagnostic, ...]
     output: str  # what an external tool or LLVM printed
@@ -227,20 +242,29 @@ class StepError(GpubuildError):
 class StepCrashedError(StepError):
     """The worker died: segmentation fault, LLVM abort, out of memory, time-out."""
 
+    code = "crash"
+
 
 class StepKilledError(StepCrashedError):
     """The worker was killed from outside, most likely because memory ran out."""
+
+    code = "killed"
 
 
 class NoRoomError(StepError):
     """The disk is full or a quota is reached: not the step's fault, and nothing to reproduce."""
 
+    code = "no-room"
+
 
 class InputChangedError(StepError):
     """A file changed between planning the step and running it; nothing was stored."""
+
+    code = "input-changed"
 
 
 class InterruptedBuildError(GpubuildError):
     """Ctrl-C or SIGTERM. Running steps were stopped; no incomplete output was kept."""
 
     exit_code = EXIT_INTERRUPTED
+    code = "interrupted"

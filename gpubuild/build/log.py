@@ -19,11 +19,12 @@ from typing import Any
 from gpubuild.build.state import Orphan, StepRecord
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import Step, StepKind
+from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.frozen import field, frozen
+from gpubuild.targets.registry import vendor
 
 SCHEMA = 1
 _MOST_BUILDS = 40
@@ -39,7 +40,8 @@ class LoggedStep:
 
     ``began`` is when a worker began, ``ended`` when outputs were in place. ``cost_seconds`` is
     the time of the run that made the result, perhaps on another machine. ``needs`` are ids of steps.
-    ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists.
+    ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists, ``device`` the kind
+    of target and the chip that they were compiled for.
     """
 
     id: str
@@ -57,6 +59,7 @@ class LoggedStep:
     error: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Mapping[str, Any], ...] = ()
+    device: tuple[str, str] = ("", "")
 
 
 @frozen
@@ -198,7 +201,9 @@ def _step_line(
     if record is not None and record.origin is not None:
         outputs = zip(record.origin.outputs, record.result.blobs, strict=False)
         line["made"] = [record.origin.file, [[path, blob.digest] for path, blob in outputs]]
-    if step is not None and step.kind is StepKind.COMPILE and report.outputs:
+    if step is not None and isinstance(step.params, CompileParams) and report.outputs:
+        target = step.params.target
+        line["device"] = [target.kind, vendor(target.kind).arch(target.chip, target.features)]
         with suppress(OSError, ValueError, KeyError, TypeError):
             line["kernels"] = json.loads(step.output_path("info").read_bytes())["kernels"]
     return line
@@ -273,4 +278,5 @@ def _step(data: Mapping[str, Any]) -> LoggedStep:
         error=str(data.get("error", "")),
         sizes={str(name): int(size) for name, size in data.get("sizes", {}).items()},
         kernels=tuple(dict(kernel) for kernel in data.get("kernels", ())),
+        device=(str(data["device"][0]), str(data["device"][1])) if "device" in data else ("", ""),
     )

@@ -163,7 +163,8 @@ def export(options: argparse.Namespace) -> int:
     files = [path for path in (options.archive, options.output) if path is not None]
     if len(files) != 1:
         raise UsageError(
-            "cache export needs one file to write", hint="gpubuild cache export -o gpubuild-cache.tar.gz"
+            "name the one file that cache export writes",
+            hint="gpubuild cache export -o gpubuild-cache.tar.gz",
         )
     (archive,) = files
     store, config = _open(options)

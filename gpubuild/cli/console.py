@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gpubuild.cli.quick import LOCATED
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
@@ -23,6 +23,9 @@ from gpubuild.settings import Settings
 from gpubuild.support import text as columns
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import one_line, shown_path
+
+if TYPE_CHECKING:
+    from gpubuild.cli.messages import Messages
 
 _CODES = {"bold": "1", "red": "31;1", "green": "32", "yellow": "33", "cyan": "36", "dim": "2"}
 # Lines of GpubuildError.render() that have colours.
@@ -46,7 +49,10 @@ def to_terminal(text: str) -> str:
 
 @frozen
 class Console:
-    """The streams of results (``out``) and of messages (``err``). ``quiet`` hides progress."""
+    """The streams of results (``out``) and of messages (``err``). ``quiet`` hides progress.
+
+    ``messages`` writes errors and warnings in a second form (``--message-format``).
+    """
 
     out: TextIO
     err: TextIO
@@ -54,9 +60,16 @@ class Console:
     color_err: bool = False
     quiet: bool = False
     verbose: bool = False
+    messages: Messages | None = None
 
     @staticmethod
-    def standard(settings: Settings, *, quiet: bool = False, verbose: bool = False) -> Console:
+    def standard(
+        settings: Settings,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        messages: Messages | None = None,
+    ) -> Console:
         """Return the console of this process. NO_COLOR and FORCE_COLOR override the terminal."""
 
         def takes_color(stream: TextIO) -> bool:
@@ -69,6 +82,7 @@ class Console:
             color_err=takes_color(sys.stderr),
             quiet=quiet,
             verbose=verbose,
+            messages=messages,
         )
 
     def print(self, text: str = "") -> None:
@@ -95,6 +109,8 @@ class Console:
         if not isinstance(error, (ConfigError, InterruptedBuildError)):
             text = paint("error:", "red", on=self.color_err) + " " + text
         self._write_err(colored(text) if self.color_err else text)
+        if self.messages is not None:
+            self.messages.error(error)
 
     def warning(self, message: str) -> None:
         """Write a warning; with a location it has the form of compiler messages."""
@@ -102,6 +118,8 @@ class Console:
             self._write_err(colored(message) if self.color_err else message)
         else:
             self._write_err(paint("warning:", "yellow", on=self.color_err) + " " + message)
+        if self.messages is not None:
+            self.messages.warning(message)
 
     def note(self, message: str) -> None:
         """Write a remark."""

@@ -52,7 +52,7 @@ def find_step(name: str, known: Collection[str]) -> str:
         return closest[0]
     if closest:
         listed = ", ".join(closest[:_LISTED]) + ", …" * (len(closest) > _LISTED)
-        raise UsageError(f"{name} matches {len(closest)} steps: {listed}", hint="give more of the step's id")
+        raise UsageError(f"{name} matches {len(closest)} steps: {listed}", hint="write more of the step's id")
     # The last part of a short form distinguishes steps: `app/sm_9` is not similar to `app/host`.
     similar = nearest(parts[-1], {step.split("/")[-1]: None for step in known})
     corrected = [s for s in known if similar and _is_within([*parts[:-1], *similar], s.split("/"))]

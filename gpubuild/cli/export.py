@@ -34,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
     if folder.exists() and (
         not folder.is_dir() or (any(folder.iterdir()) and not (folder / RECIPE).is_file())
     ):
-        raise UsageError(f"{folder} exists and is no earlier export", hint="name another folder with -o")
+        raise UsageError(f"{folder} exists and is not an earlier export", hint="name another folder with -o")
     options.programs = [name]
     outcome = build(options, to_err=True, link=False)
     step = outcome.report.links.get(name)

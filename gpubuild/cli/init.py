@@ -11,58 +11,68 @@ from gpubuild.errors import UsageError
 from gpubuild.support.text import shown_path
 
 GITHUB = """\
-on: [push, pull_request]
+on:
+  push: {branches: [main]}  # your default branch; other branches are built as pull requests
+  pull_request:
+permissions: {contents: read}
 jobs:
   build:
-    runs-on: ubuntu-latest
+    runs-on: ubuntu-24.04
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-python@v5
-        with: {python-version: "3.12"}
-      - run: pip install gpubuild  # until it is published: a wheel file
-      - uses: actions/cache/restore@v4
+      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683  # v4.2.2
+      - uses: actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065  # v5.6.0
+        with:
+          python-version: "3.12"
+          cache: pip
+          cache-dependency-path: .github/workflows/gpubuild.yml
+      - run: pip install gpubuild==0.1.0  # until it is published: a wheel file
+      - uses: actions/cache/restore@5a3ec84eff668545956fd18022155c47e93e2684  # v4.2.3
         with:
           path: gpubuild-cache.tar
-          key: gpubuild-${{ github.run_id }}
+          key: gpubuild-${{ github.run_id }}-${{ github.run_attempt }}
           restore-keys: gpubuild-
       - run: |
           gpubuild cache import gpubuild-cache.tar || true
-          gpubuild build --json > build.json
+          gpubuild build --json --message-format github > build.json
           GPUBUILD_DEVICE=cpu gpubuild run --all
-      - if: always()
+      - if: always() && hashFiles('build.json') != ''
         run: |
           python3 - build.json >> "$GITHUB_STEP_SUMMARY" <<'END'
           import json, sys
           s = json.load(open(sys.argv[1]))["summary"]
-          hits = s["hit-local"] + s["hit-remote"]
-          print(f"{s['steps']} steps: {s['ran']} ran, {hits} cached, {s['saved_seconds']:.0f} s saved")
-          print(s["note"])
+          ran, hits = s.get("ran", 0), s.get("hit-local", 0) + s.get("hit-remote", 0)
+          print(f"{s['steps']} steps: {ran} ran, {hits} cached, {s.get('saved_seconds', 0):.0f} s saved")
+          print(s.get("note", ""))
           END
       - if: github.event_name == 'push'
         run: gpubuild cache export gpubuild-cache.tar
       - if: github.event_name == 'push'
-        uses: actions/cache/save@v4
+        uses: actions/cache/save@5a3ec84eff668545956fd18022155c47e93e2684  # v4.2.3
         with:
           path: gpubuild-cache.tar
-          key: gpubuild-${{ github.run_id }}
+          key: gpubuild-${{ github.run_id }}-${{ github.run_attempt }}
 """
 
 GITLAB = """\
 build:
-  image: python:3.12
+  image: python:3.12.11-bookworm
   before_script:
-    - pip install gpubuild  # until it is published: a wheel file
+    - pip install gpubuild==0.1.0  # until it is published: a wheel file
   script:
     - gpubuild cache import gpubuild-cache.tar || true
     - gpubuild build --json > build.json
     - GPUBUILD_DEVICE=cpu gpubuild run --all
     - gpubuild cache export gpubuild-cache.tar
   cache:
-    key: gpubuild
-    paths: [gpubuild-cache.tar]
-    policy: $CACHE_POLICY
+    - key: gpubuild
+      paths: [gpubuild-cache.tar]
+      policy: $CACHE_POLICY
+    - key: {files: [.gitlab-ci.yml]}
+      paths: [.cache/pip]
   artifacts: {paths: [build.json], when: always}
-  variables: {CACHE_POLICY: pull}
+  variables:
+    CACHE_POLICY: pull
+    PIP_CACHE_DIR: $CI_PROJECT_DIR/.cache/pip
   rules:
     - if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
       variables: {CACHE_POLICY: pull-push}

@@ -26,14 +26,16 @@ def execute(options: argparse.Namespace) -> int:
     found = [select(one, options.targets, options.modules) for one in whole]
     everything = Inspection(file="", modules=tuple(module for one in found for module in one.modules))
     if not everything.modules:
+        filtered = options.targets or options.modules
+        problem = "no object matches -t or --module" if filtered else "no object was found"
         raise UsageError(
-            f"{', '.join(map(str, options.files))}: there is no such object",
+            f"{', '.join(map(str, options.files))}: {problem}",
             hint=_choice([module for one in whole for module in one.modules]),
         )
     if options.json:
         console.print(dump(_document(found, options.workgroup)))
     elif options.disassemble:
-        return _disassemble(everything, options)
+        return _disassemble(found, options)
     elif not (console.quiet and options.extract):
         _print_tables(found, options)
     if options.extract:
@@ -70,15 +72,16 @@ def _print_tables(found: Sequence[Inspection], options: argparse.Namespace) -> N
             console.print(render_table(one, options.workgroup))
 
 
-def _disassemble(found: Inspection, options: argparse.Namespace) -> int:
+def _disassemble(found: Sequence[Inspection], options: argparse.Namespace) -> int:
     """Print the code of every object; a warning for each that no tool here can disassemble."""
     from gpubuild.inspect.disassemble import disassemble
 
     console: Console = options.console
     failed: ToolNotFoundError | None = None
-    for module in found.modules:
+    for module, file in ((module, one.file) for one in found for module in one.modules):
+        begin = f"{file}: " if len(found) > 1 else ""
         for item in module.objects:
-            name = f"@{module.name or '-'} {item.target or item.chip or '-'} ({item.format})"
+            name = f"{begin}@{module.name or '-'} {item.target or item.chip or '-'} ({item.format})"
             try:
                 text = disassemble(item, options.settings)
             except ToolNotFoundError as error:

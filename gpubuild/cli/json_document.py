@@ -109,7 +109,7 @@ def error_document(error: GpubuildError) -> dict[str, Any]:
 
 
 def describe(error: GpubuildError) -> dict[str, Any]:
-    """Return the entry of an error: its message, whole text, exit code, and diagnostics with their places."""
+    """Return the entry of an error: its message, whole text, codes, and diagnostics with locations."""
     from gpubuild.errors import ConfigError, StepError
 
     found: dict[str, Any] = {
@@ -117,24 +117,29 @@ def describe(error: GpubuildError) -> dict[str, Any]:
         "text": error.render(),
         "hint": error.hint,
         "exit_code": error.exit_code,
+        "code": error.code,
     }
     if isinstance(error, ConfigError):
-        found["diagnostics"] = [_diagnostic(one) for one in error.problems]
+        found["diagnostics"] = [_diagnostic(one, error.code) for one in error.problems]
     if isinstance(error, StepError):
-        found |= {"stage": error.stage or None, "kernel": error.kernel or None, "output": error.output}
-        found["diagnostics"] = [_diagnostic(one) for one in error.diagnostics]
+        found |= {"step": error.step_id or None, "stage": error.stage or None}
+        found |= {"kernel": error.kernel or None, "output": error.output}
+        found["diagnostics"] = [_diagnostic(one, error.code) for one in error.diagnostics]
     return found
 
 
-def _diagnostic(one: Diagnostic) -> dict[str, Any]:
-    where = one.location
+def _diagnostic(one: Diagnostic, code: str) -> dict[str, Any]:
+    where, end = one.location, one.end_column
     return {
         "severity": one.severity,
+        "code": code,
         "file": where.file if where else None,
         "line": where.line if where else None,
         "column": where.column if where else None,
+        "end_line": where.line if where and end else None,
+        "end_column": end or None,
         "message": one.message,
-        "notes": [_diagnostic(note) for note in one.notes],
+        "notes": [_diagnostic(note, code) for note in one.notes],
     }
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
     from gpubuild.cli.console import Console
+    from gpubuild.cli.messages import Messages
     from gpubuild.errors import GpubuildError
     from gpubuild.settings import Settings
 
@@ -111,7 +112,7 @@ def _nothing_to_do(arguments: list[str]) -> bool:
 def _command(arguments: list[str]) -> int:
     from gpubuild import environment
     from gpubuild.cli.console import Console
-    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpubuildError
+    from gpubuild.errors import GpubuildError
     from gpubuild.settings import Settings
 
     gc.set_threshold(50_000, 20, 50)  # a build makes many objects and little garbage: 5 % of its time
@@ -120,10 +121,29 @@ def _command(arguments: list[str]) -> int:
         settings = Settings.from_environ()
     except GpubuildError as error:
         settings, invalid = Settings(color=environment.color()), error
-    console = Console.standard(settings)
+    messages: Messages | None = None
+    if any(word.startswith("--message-format") for word in arguments):
+        from gpubuild.cli.messages import requested
+
+        messages = requested(arguments, sys.stderr.write)
+    console = Console.standard(settings, messages=messages)
+    code = _caught(arguments, console, settings, invalid)
+    if messages is not None:
+        try:
+            messages.finish()
+        except GpubuildError as error:
+            _try(console.error, error)
+            code = code or error.exit_code
+    return code
+
+
+def _caught(arguments: list[str], console: Console, settings: Settings, invalid: GpubuildError | None) -> int:
+    """Run a command, and report the error that ends it."""
+    from gpubuild.errors import EXIT_INTERRUPTED, EXIT_USAGE, GpubuildError
+
     previous = _interrupt_on_sigterm()
     try:
-        return _run(arguments, settings, invalid)
+        return _run(arguments, console, settings, invalid)
     except KeyboardInterrupt:
         _try(console.note, "\ninterrupted")
         return EXIT_INTERRUPTED
@@ -144,12 +164,12 @@ def _command(arguments: list[str]) -> int:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None) -> int:
+def _run(arguments: list[str], console: Console, settings: Settings, invalid: GpubuildError | None) -> int:
     """Run a command. ``invalid`` is an error of the settings, which `--help` does not need."""
     from gpubuild import environment
-    from gpubuild.cli.console import Console
     from gpubuild.cli.parser import parse
     from gpubuild.errors import GpubuildError, InterruptedBuildError, WorkspaceError
+    from gpubuild.support.frozen import replace
 
     building = False
     try:
@@ -157,7 +177,7 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
         if invalid is not None:
             raise invalid
         options.settings = settings
-        options.console = Console.standard(settings, quiet=options.quiet, verbose=options.verbose)
+        options.console = replace(console, quiet=options.quiet, verbose=options.verbose)
         for warning in environment.misspelt():
             options.console.warning(warning)
         file, parser = getattr(options, "file", None), getattr(options, "parser", None)
@@ -181,7 +201,7 @@ def _run(arguments: list[str], settings: Settings, invalid: GpubuildError | None
         if "--json" in arguments and not building:
             from gpubuild.cli.json_document import describe, dump
 
-            _try(Console.standard(settings).print, dump({"schema": 1, "error": describe(error)}))
+            _try(console.print, dump({"schema": 1, "error": describe(error)}))
         raise
 
 
@@ -254,7 +274,7 @@ def _interrupt_on_sigterm() -> signal._HANDLER:
 
 
 def _internal(error: Exception, settings: Settings, console: Console) -> int:
-    from gpubuild.errors import EXIT_INTERNAL
+    from gpubuild.errors import EXIT_INTERNAL, GpubuildError
 
     if settings.debug:
         import traceback
@@ -265,4 +285,6 @@ def _internal(error: Exception, settings: Settings, console: Console) -> int:
         f"  This is a bug in gpubuild {__version__}, not in your project.\n"
         f"  hint: set GPUBUILD_DEBUG=1 to see where it happened, and report it in {_ISSUES}"
     )
+    if console.messages is not None:
+        console.messages.error(GpubuildError(f"internal error: {type(error).__name__}: {error}"))
     return EXIT_INTERNAL

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from gpubuild.cli.quick import FLAG, NUMBER, OPTIONS, PATH, PROFILE, TEXT, WORD, WORDS, find_project
+from gpubuild.cli.quick import FLAG, FORM, NUMBER, OPTIONS, PATH, PROFILE, TEXT, WORD, WORDS, find_project
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project, Variant
 from gpubuild.support.text import nearest, suggestion
@@ -95,6 +95,7 @@ def add_build_options(parser: Parser) -> None:
     """Add the options of every command that builds."""
     names = (*PROJECT, "jobs", "targets", "cache_dir", "no_cache", "keep_going")
     add_options(parser, *names, "executor", "no_fallback", "insecure_remote", "dump_ir", "trace")
+    add_options(parser, "message_format")
 
 
 def add_modules(parser: Parser, meaning: str) -> None:
@@ -163,11 +164,23 @@ def path(text: str) -> Path:
 def word(text: str) -> str:
     """Convert the name of a profile, which is part of a folder's name, for ``type=``."""
     if not re.fullmatch(PROFILE, text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a profile")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid name of a profile")
     return text
 
 
-_TYPES: dict[str, Callable[[str], object]] = {NUMBER: positive, PATH: path, TEXT: str, WORD: word, WORDS: str}
+def message_format(text: str) -> str:
+    """Convert the form of errors and warnings, for ``type=``."""
+    if text == "sarif":
+        raise argparse.ArgumentTypeError("name the file to write, as sarif:errors.sarif")
+    if text not in ("text", "github") and not re.match("sarif:.", text):
+        raise argparse.ArgumentTypeError(f"expected text, github or sarif:FILE, not {text!r}")
+    return text
+
+
+_TYPES: dict[str, Callable[[str], object]] = {
+    **{NUMBER: positive, PATH: path, TEXT: str},
+    **{FORM: message_format, WORD: word, WORDS: str},
+}
 
 
 def load(options: argparse.Namespace) -> Project:

@@ -187,6 +187,10 @@ def make_parser(*, only: str = "") -> Parser:
         "--cmake-dir", action="version", version=str(Path(__file__).parents[1] / "cmake"),
         help="print the folder of the CMake package, for gpubuild_DIR, and exit",
     )  # fmt: skip
+    parser.add_argument(
+        "--schema", action="version", version=str(Path(__file__).parents[1] / "config" / "schema.json"),
+        help="print the path of the JSON Schema of targets.yaml, for editors, and exit",
+    )  # fmt: skip
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",
@@ -328,6 +332,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--passes", metavar="PIPELINE", help="replace the pass pipeline of the kernels")
     parser.add_argument("--source-passes", metavar="PIPELINE", help="run on the file before it is split")
     parser.add_argument("--dump-ir", type=path, metavar="DIR", help="write the IR after every stage")
+    add_options(parser, "message_format")
 
 
 def _check(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -335,7 +340,7 @@ def _check(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "check", "read and verify the project and its sources, and compile nothing"
     )
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to check (default: everything)")
-    add_options(parser, *PROJECT, "jobs", "targets", "json")
+    add_options(parser, *PROJECT, "jobs", "targets", "json", "message_format")
 
 
 def _explain(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -438,7 +443,9 @@ def _cache(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     export.add_argument("-o", "--output", type=path, metavar="OUT", help="the same")
     export.add_argument(
-        "--all", action="store_true", help="everything stored, not only the results of the build folder"
+        "--all",
+        action="store_true",
+        help="export everything stored, not only the results of the build folder",
     )
     importer = add("import", "add the results in an exported file, and check every byte")
     importer.add_argument("archive", type=path, metavar="IN", help="a file that `cache export` wrote")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpubuild.cli.console import Console, Failures, paint
 from gpubuild.model.events import BuildWarning, Event, PlanGrew, StepFinished, StepStarted, Waiting
 from gpubuild.model.result import STATUS_WORDS, BuildReport, Status, StepReport
+from gpubuild.model.step import StepKind
 from gpubuild.support.text import counted, one_line
 
 _COUNTED = (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE)
@@ -18,16 +19,20 @@ _COUNTED = (Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE, Status.UP_TO_DATE)
 class Estimate:
     """The remaining time of a build, in seconds of the caller's clock.
 
-    A step is expected to take as long as last time, else as long as steps of this build on average. The
-    share of steps that had to run so far is the probability that a waiting step will run.
+    A step is expected to take as long as last time, corrected by how much slower this build is. A new step
+    takes as long as those of its kind in this build on average, else as long as any. The share of steps that
+    had to run so far is the probability that a waiting step will run.
     """
 
     def __init__(self) -> None:
         self.running: dict[str, float] = {}  # when each step began
         self._workers = 1
         self._waiting: dict[str, Waiting] = {}
-        self._took: list[float] = []  # of steps that ran
+        self._before = self._now = _TRUSTED_SECONDS  # seconds of the same steps, last time and now
+        self._took: dict[StepKind, list[float]] = {}  # of steps that ran
         self._ended = 0
+        self._end: float | None = None  # when the build ends, as shown
+        self._share = 0.0  # of the bar
 
     def grow(self, waiting: Mapping[str, Waiting], workers: int) -> None:
         """Replace the waiting steps; ``workers`` run at once."""
@@ -36,25 +41,31 @@ class Estimate:
 
     def finish(self, report: StepReport) -> None:
         """Count a step that ended."""
-        self._waiting.pop(report.id, None)
+        waited = self._waiting.pop(report.id, None)
         self.running.pop(report.id, None)
         if report.status in _COUNTED:
             self._ended += 1
             if report.status is Status.RAN:
-                self._took.append(report.cost_seconds)
+                self._took.setdefault(report.kind, []).append(report.cost_seconds)
+                if waited is not None and waited.seconds is not None:
+                    self._before += waited.seconds
+                    self._now += report.cost_seconds
 
     def left(self, now: float) -> float | None:
         """Return the seconds until the build ends; ``None`` where too little is known."""
         if not self._waiting:
             return None
-        probability = len(self._took) / self._ended if self._ended else 1.0
+        means = {kind: sum(took) / len(took) for kind, took in tuple(self._took.items())}
+        every = [seconds for took in tuple(self._took.values()) for seconds in took]
+        probability = len(every) / self._ended if self._ended else 1.0
         work, longest = 0.0, 0.0
         for waiting in tuple(self._waiting.values()):
-            seconds = waiting.seconds
-            if seconds is None:
-                if not self._took:
+            if waiting.seconds is not None:
+                seconds = waiting.seconds * self._now / self._before
+            else:
+                if not every:
                     return None
-                seconds = sum(self._took) / len(self._took)  # importing statistics takes longer
+                seconds = means.get(waiting.kind, sum(every) / len(every))
             began = self.running.get(waiting.id)
             if began is None:
                 work += seconds * probability
@@ -63,6 +74,23 @@ class Estimate:
                 work += rest
                 longest = max(longest, rest)
         return max(work / self._workers, longest)
+
+    def shown(self, now: float) -> float | None:
+        """Return the time to show: it counts down, and changes only if it is far from the estimate."""
+        left = self.left(now)
+        if left is None:
+            self._end = None
+            return None
+        if self._end is None or abs(now + left - self._end) > max(left * _TOLERANCE, _TOLERATED_SECONDS):
+            self._end = now + left
+        return max(self._end - now, 0.0)
+
+    def bar(self, elapsed: float, left: float | None) -> str:
+        """Return a bar of the time that has passed, of all of it; it never moves back."""
+        if left is not None and elapsed + left > 0:
+            self._share = max(self._share, elapsed / (elapsed + left))
+        cells = int(self._share * _BAR_CELLS)
+        return "#" * cells + "-" * (_BAR_CELLS - cells)
 
 
 if TYPE_CHECKING:
@@ -85,6 +113,9 @@ _LISTED = (Status.RAN, *_LISTED_LIVE)  # without -v; the summary counts the othe
 _SCANNED = "scanned"  # what a dry run does to sources that changed, since the plan depends on them
 _ROWS = 8  # running steps shown at once
 _FRAME_SECONDS = 0.1
+_BAR_CELLS = 20
+_TOLERANCE, _TOLERATED_SECONDS = 0.25, 2.0  # between the time shown and the estimate
+_TRUSTED_SECONDS = 10.0  # of earlier builds: fewer seconds of this one hardly correct them
 _LEAST_SAVED_SECONDS = 0.05  # the summary omits less
 
 
@@ -226,9 +257,10 @@ class LiveView:
         counts = ", ".join(f"{n} {STATUS_WORDS[s]}" for s, n in found)
         running = dict(self._estimate.running)
         now = time.monotonic()
-        left = self._estimate.left(now)
+        left = self._estimate.shown(now)
         rest = "" if left is None else f", about {max(round(left), 1)} s left"
-        lines = [f"[{done}/{max(self._total, done)}] {now - self._begun:.1f} s{rest}  {counts}"]
+        bar = self._estimate.bar(now - self._begun, left)
+        lines = [f"[{bar}] {done}/{max(self._total, done)}  {now - self._begun:.1f} s{rest}  {counts}"]
         for step, since in list(running.items())[:_ROWS]:
             begin = f"  {now - since:5.1f} s  "
             lines.append(begin + _tail(one_line(step), self._rich.width - len(begin)))

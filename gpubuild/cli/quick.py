@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 FLAG, TEXT, PATH, NUMBER = "flag", "text", "path", "number"
-WORD, WORDS = "word", "words"  # words: may be repeated
+FORM, WORD, WORDS = "form", "word", "words"  # words: may be repeated
 PROJECT_FILE = "targets.yaml"
 PROFILE = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
@@ -72,6 +72,12 @@ OPTIONS = {
     ),
     "no_fallback": (("--no-fallback",), FLAG, "", "fail where no worker of the cluster can run a step"),
     "insecure_remote": (("--insecure-remote",), FLAG, "", "allow a cluster without encryption"),
+    "message_format": (
+        ("--message-format",),
+        FORM,
+        "FORMAT",
+        "also write errors and warnings as annotations (github) or to a file (sarif:FILE); default: text",
+    ),
     "trace": (("--trace",), PATH, "FILE", "write a timeline of the steps for Perfetto or Chrome"),
     "dry_run": (("-n", "--dry-run"), FLAG, "", "list what would be done; compile nothing"),
     "explain": (("--explain",), FLAG, "", "list every step with its status and reason"),
@@ -79,7 +85,7 @@ OPTIONS = {
 }
 
 _NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
-_NOT_QUICK = {"dry_run", "dump_ir", "trace"}
+_NOT_QUICK = {"dry_run", "dump_ir", "message_format", "trace"}
 _STATUS = "up-to-date"
 LOCATED = r".*?:\d+(:\d+)?: warning: "
 

@@ -65,6 +65,8 @@ def execute(options: argparse.Namespace) -> int:
     if program is None or not outcome.report.ok:
         _print_failure(options, outcome)
         return exit_code(outcome.report) or EXIT_STEP_FAILED
+    if options.console.messages is not None:
+        options.console.messages.finish()  # the program replaces this process
     return _become([str(program), *options.program_arguments])
 
 

@@ -113,7 +113,7 @@ def choose(project: Project, names: Sequence[str], devices: Sequence[str]) -> li
                 hint="add a checked CPU target (docs/how-to/checked.md)",
             )
     if not chosen:
-        raise UsageError("no case is for " + " or ".join(devices))
+        raise UsageError("no case runs on " + " or ".join(devices))
     return chosen
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpubuild.build.log import History, LoggedBuild, LoggedStep
+from gpubuild.targets.registry import kinds, vendor
+from gpubuild.targets.vendor import Occupancy
 
 _HITS = ("hit-local", "hit-remote")
 
@@ -49,8 +51,11 @@ class KernelRow:
     spill_bytes: Value
     shared_bytes: Value
     object_bytes: Value  # of the object that the kernel lies in, with its neighbours
+    occupancy: Value  # percent, in workgroups of the usual size
+    limit: str  # of the occupancy
     tier: str
     tier_before: str
+    tier_reason: str
 
     @property
     def changed(self) -> bool:
@@ -131,6 +136,8 @@ def kernel_rows(history: History) -> list[KernelRow]:
         are = {str(k.get("name")): k for k in step.kernels}
         for name in dict.fromkeys((*are, *were)):
             is_now, was = are.get(name, {}), were.get(name, {})
+            occupied = _occupancy(step, is_now)
+            occupied_before = _occupancy(old, was) if old else None
             state = "gone" if name not in are else "new" if old is not None and name not in were else ""
             rows.append(
                 KernelRow(
@@ -143,8 +150,14 @@ def kernel_rows(history: History) -> list[KernelRow]:
                     spill_bytes=_value(is_now, was, "spill_bytes"),
                     shared_bytes=_value(is_now, was, "shared_bytes"),
                     object_bytes=_size(step, old, "object"),
+                    occupancy=Value(
+                        now=occupied.percent if occupied else None,
+                        before=occupied_before.percent if occupied_before else None,
+                    ),
+                    limit=occupied.limit if occupied else "",
                     tier=str(is_now.get("tier") or ""),
                     tier_before=str(was.get("tier") or ""),
+                    tier_reason=str(is_now.get("tier_reason") or ""),
                 )
             )
     changed = {(row.program, row.module) for row in rows if row.changed}
@@ -195,6 +208,14 @@ def _value(now: Mapping[str, Any], before: Mapping[str, Any], field: str) -> Val
         return value if isinstance(value, int) else None
 
     return Value(now=number(now), before=number(before))
+
+
+def _occupancy(step: LoggedStep, kernel: Mapping[str, Any]) -> Occupancy | None:
+    kind, chip = step.device
+    registers, shared = kernel.get("registers"), kernel.get("shared_bytes") or 0
+    if kind not in kinds() or not (isinstance(registers, int) and registers and isinstance(shared, int)):
+        return None
+    return vendor(kind).occupancy(chip, registers, shared)
 
 
 def _size(now: LoggedStep, before: LoggedStep | None, name: str) -> Value:

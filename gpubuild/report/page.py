@@ -22,6 +22,7 @@ from gpubuild.report import facts
 from gpubuild.report.diagram import plain_text
 from gpubuild.report.facts import Bar, KernelRow, Value
 from gpubuild.support.text import counted
+from gpubuild.targets.vendor import WORKGROUP
 
 _WIDTH = 1100
 _LEFT = 76  # room for the lanes' names
@@ -96,6 +97,13 @@ def _seconds(value: float, tick: float) -> str:
 _WORDS = {status.value: words for status, words in STATUS_WORDS.items()}
 _KINDS = ("outline", "compile", "bundle", "host", "cc", "runtime", "interface", "link")
 _LISTED_STEPS = 25
+_KERNELS_NOTE = f"""\
+Changes are those of the last build. An object contains all kernels of its module.
+Occ is the estimated occupancy from registers and static workgroup memory, for workgroups of {WORKGROUP}
+work-items, and its limit.
+The tier is how a CPU runs the work-items of a workgroup. loop: one after the other, in a loop that is
+vectorised. fission: the kernel is split where they wait, and each part runs as a loop.
+fibers: each on its own stack, which is much slower; below it is the reason."""
 _HISTORY_HEIGHT = 90
 _HISTORY_WIDTH = 1100
 
@@ -240,6 +248,11 @@ def _kernels(rows: Sequence[KernelRow]) -> str:
         tier = plain_text(row.tier)
         if row.tier_before and row.tier_before != row.tier:
             tier = f"{plain_text(row.tier_before)} → {tier}"
+        if row.tier_reason:
+            tier += f' <div class="dim">because of {plain_text(row.tier_reason)}</div>'
+        occupancy = value(row.occupancy)
+        if row.limit:
+            occupancy += f' <div class="dim">{plain_text(row.limit)}</div>'
         name = code(row.name) + (f' <span class="tag">{row.state}</span>' if row.state else "")
         lines.append(
             (
@@ -250,15 +263,14 @@ def _kernels(rows: Sequence[KernelRow]) -> str:
                 value(row.spill_bytes),
                 value(row.shared_bytes),
                 value(row.object_bytes),
+                occupancy,
                 tier,
             )
         )
         last = place
-    heads = ("module", "kernel", "target", "registers", "spilled B", "shared B", "object B", "tier")
-    note = (
-        '<p class="dim">Changes are those of the last build. An object holds all kernels of its module.</p>'
-    )
-    return table(heads, lines, numeric=(3, 4, 5, 6)) + note
+    heads = ("module", "kernel", "target", "registers", "spilled B", "shared B", "object B", "occ %", "tier")
+    note = f'<p class="dim">{_KERNELS_NOTE}</p>'
+    return table(heads, lines, numeric=(3, 4, 5, 6, 7)) + note
 
 
 def value(item: Value) -> str:

@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 from e2e.command import ROOT, run_on_cpu, saxpy_project
 from unit.cache.servers import LOCATION, NGINX, OPENSSL, make_certificate, nginx
+
+from gpubuild import __version__
+from gpubuild.cli.init import SERVICES
 
 RECIPES = ROOT / "docs" / "how-to" / "ci.md"
 
@@ -123,24 +127,104 @@ def test_the_documented_server_is_the_tested_one() -> None:
     assert LOCATION in documented
 
 
+def snippets() -> tuple[dict, dict]:
+    """The files for GitHub and GitLab."""
+    github, gitlab = re.findall(r"```yaml\n(.*?)```", RECIPES.read_text(), re.S)
+    return yaml.safe_load(github), yaml.safe_load(gitlab)
+
+
 def test_the_snippets_run_the_recipe() -> None:
     """What GitHub and GitLab run is the tested recipe."""
-    yaml = pytest.importorskip("yaml")
-    blocks = re.findall(r"```yaml\n(.*?)```", RECIPES.read_text(), re.S)
-    github, gitlab = (yaml.safe_load(block) for block in blocks)
+    github, gitlab = snippets()
     scripts = [
         line.strip() for step in github["jobs"]["build"]["steps"] for line in step.get("run", "").splitlines()
     ]
     for line in recipe("With one file"):
-        assert line in scripts
+        assert line in (script.replace(" --message-format github", "") for script in scripts)
         assert line in gitlab["build"]["script"]
+
+
+def test_what_the_snippets_may_do_and_when() -> None:
+    github, gitlab = snippets()
+    triggers = github[True]  # YAML 1.1 reads "on" so
+    assert triggers == {"push": {"branches": ["main"]}, "pull_request": None}, "no commit is built twice"
+    assert github["permissions"] == {"contents": "read"}
+    steps = github["jobs"]["build"]["steps"]
+    uses = {step["uses"].partition("@")[0]: step for step in steps if "uses" in step}
+    assert all(re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}", step["uses"]) for step in uses.values())
+    restore, save = uses["actions/cache/restore"]["with"], uses["actions/cache/save"]["with"]
+    assert save == {name: restore[name] for name in ("path", "key")}
+    assert save["key"].startswith(restore["restore-keys"])
+    assert "github.run_attempt" in save["key"], "an entry is never overwritten"
+    assert uses["actions/cache/save"]["if"] == "github.event_name == 'push'"
+    python = uses["actions/setup-python"]["with"]
+    assert (python["cache"], python["cache-dependency-path"]) == ("pip", SERVICES["github"][0])
+    version = __version__.partition(".dev")[0]
+    assert {"run": f"pip install gpubuild=={version}"} in steps
+    assert gitlab["build"]["before_script"] == [f"pip install gpubuild=={version}"]
+    assert [rule["if"] for rule in gitlab["build"]["rules"]] == [
+        "$CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH",
+        '$CI_PIPELINE_SOURCE == "merge_request_event"',
+    ]
+
+
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
+def test_the_workflow_is_valid(tmp_path: Path) -> None:
+    file = tmp_path / "gpubuild.yml"
+    file.write_text(SERVICES["github"][1])
+    done = subprocess.run(["actionlint", file], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def job(project: Path, tmp_path: Path) -> tuple[int, str, str]:
+    """Run the scripts of GitHub's job on a pull request: exit code, stderr and summary."""
+    scripts = [step["run"] for step in snippets()[0]["jobs"]["build"]["steps"] if "run" in step]
+    install, build, summarize, export = scripts
+    assert install.startswith("pip install ")
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    (commands / "gpubuild").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpubuild "$@"\n')
+    (commands / "gpubuild").chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | {
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "GITHUB_WORKSPACE": str(project),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+    }
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-e", "-c", script], cwd=project, env=environment, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+
+    done = run(build)
+    assert run(summarize).returncode == 0
+    if done.returncode == 0:
+        assert run(export).returncode == 0
+    return done.returncode, done.stderr, (tmp_path / "summary.md").read_text()
+
+
+def test_the_job_shows_errors_beside_their_lines(cold: Path, tmp_path: Path) -> None:
+    project = fresh(cold, tmp_path / "project")
+    code, messages, summary = job(project, tmp_path)
+    assert code == 0, messages
+    assert "::" not in messages
+    assert re.match(r"11 steps: \d+ ran, \d+ cached, ", summary)
+    source = project / "saxpy.mlir"
+    source.write_text(source.read_text().replace("memref.store", "memref.stre", 1))
+    (tmp_path / "kernels").mkdir()
+    code, messages, summary = job(project, tmp_path / "kernels")
+    assert (code, messages.count("::error file=saxpy.mlir,line=")) == (1, 1)
+    (project / "targets.yaml").write_text("version: 1\n")
+    (tmp_path / "nothing").mkdir()
+    code, messages, summary = job(project, tmp_path / "nothing")
+    assert (code, "::error file=targets.yaml,line=1," in messages) == (2, True)
+    assert summary.startswith("0 steps: 0 ran, ")
 
 
 def test_the_job_summary(cold: Path, tmp_path: Path) -> None:
     """What GitHub's step makes of the document of a build."""
-    yaml = pytest.importorskip("yaml")
-    github = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", RECIPES.read_text(), re.S)[0])
-    scripts = [step.get("run", "") for step in github["jobs"]["build"]["steps"]]
+    scripts = [step.get("run", "") for step in snippets()[0]["jobs"]["build"]["steps"]]
     [script] = [script for script in scripts if "GITHUB_STEP_SUMMARY" in script]
     document = json.loads((cold / "build.json").read_text())
     document["summary"]["note"] = "36 steps ran: ptxas changed: 12.8.93 → 12.9.86"

@@ -223,6 +223,11 @@ def test_inspect_several_files(built: Path, tmp_path: Path) -> None:
     assert [line for line in outcome.out.splitlines() if line in files] == files
     documents = gpubuild("inspect", *files, "--json", cwd=built).document["files"]
     assert documents == [gpubuild("inspect", file, "--json", cwd=built).document for file in files]
+    both = ["build/scale/scale", "build/scale/scale_kernels.sm_60.ptx"]
+    outcome = gpubuild("inspect", *both, "--disassemble", "-t", "sm_60", cwd=built)
+    heads = [line for line in outcome.out.splitlines() if line.startswith("; ")]
+    for file in both:
+        assert [head for head in heads if head.startswith(f"; {file}: @") and "sm_60 (assembly)" in head]
     assert gpubuild("inspect", *files, "--extract", tmp_path, "-q", cwd=built).code == 0
     assert sorted(p.suffix for p in tmp_path.iterdir()) == [".cubin", ".hsaco"]
     outcome = gpubuild("inspect", *files, "-t", "sm_61", cwd=built)
@@ -245,7 +250,7 @@ def test_cache_export_takes_one_file(built: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
     for arguments in ((), (tmp_path / "a.tar", "-o", tmp_path / "b.tar")):
         outcome = gpubuild("cache", "export", *arguments, cwd=built)
-        assert (outcome.code, "cache export needs one file to write" in outcome.err) == (2, True)
+        assert (outcome.code, "name the one file that cache export writes" in outcome.err) == (2, True)
 
 
 def test_doctor(tmp_path: Path) -> None:
@@ -391,3 +396,51 @@ def test_the_hook_for_pre_commit_runs_check() -> None:
     assert re.search(hook["files"], "kernels/a.mlir")
     assert re.search(hook["files"], "targets.yaml")
     assert not re.search(hook["files"], "main.c")
+
+
+@pytest.mark.parametrize("command", ["build", "check", "run", "test", "install"])
+def test_messages_for_ci_services(project: Path, command: str) -> None:
+    edit(project / "scale.mlir", "memref.store", "memref.stre")
+    more = ["--prefix", "p"] if command == "install" else []
+    outcome = gpubuild(command, *more, "--message-format", "github", cwd=project)
+    assert outcome.code == 1
+    [annotation] = [line for line in outcome.err.splitlines() if line.startswith("::")]
+    assert re.fullmatch(
+        r"::error file=scale.mlir,line=\d+,col=9,endColumn=20,title=gpubuild%3A invalid MLIR"
+        r"::custom op 'memref.stre' is unknown%0Ahint: did you mean memref.store.*",
+        annotation,
+    )
+    assert "\n          ^\n" in outcome.err, "the text stays"
+
+    outcome = gpubuild(command, *more, "--message-format=sarif:out.sarif", cwd=project)
+    assert (outcome.code, "::error" in outcome.err) == (1, False)
+    [run] = json.loads((project / "out.sarif").read_text())["runs"]
+    [result] = run["results"]
+    assert result["ruleId"] == "step"
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "scale.mlir"
+
+
+def test_a_document_of_a_command_without_errors(built: Path, tmp_path: Path) -> None:
+    file = tmp_path / "out.sarif"
+    for command in ("build", "run"):  # nothing to do; replaced by the program
+        outcome = gpubuild(command, "--message-format", f"sarif:{file}", cwd=built, env=CPU)
+        assert outcome.code == 0, outcome.err
+        [run] = json.loads(file.read_text())["runs"]
+        assert run["results"] == []
+        assert run["invocations"][0]["executionSuccessful"] is True
+        file.unlink()
+    outcome = gpubuild("build", "--message-format", f"sarif:{tmp_path}/no/folder", cwd=built)
+    assert (outcome.code, "error: cannot write" in outcome.err) == (2, True)
+
+
+def test_messages_about_the_command_line(tmp_path: Path) -> None:
+    for words, message in (
+        (["build", "--jbos", "3", "--message-format", "github"], "unrecognized arguments: --jbos"),
+        (["build", "--message-format", "github"], "cannot read the project file"),
+        (["build", "--message-format", "sarif"], "name the file to write, as sarif:errors.sarif"),
+        (["build", "--message-format", "xml"], "expected text, github or sarif:FILE"),
+    ):
+        outcome = gpubuild(*words, cwd=tmp_path)
+        assert outcome.code == 2
+        assert message in outcome.err
+        assert outcome.err.count("::error ") == ("github" in words)

@@ -88,10 +88,13 @@ def _texts() -> list[str]:
 
 
 def test_every_class_is_there() -> None:
-    table = dict(re.findall(r"^\| `(\w+Error)` \| (\d+) \|", PAGE, re.M))
-    assert set(table) == _classes()
-    for name, code in table.items():
-        assert getattr(errors, name).exit_code == int(code)
+    rows = re.findall(r"^\| `(\w+Error)` \| `(\S+)` \| (\d+) \|", PAGE, re.M)
+    assert sorted(name for name, *_ in rows) == sorted(_classes())
+    for name, code, exit_code in rows:
+        assert (getattr(errors, name).code, getattr(errors, name).exit_code) == (code, int(exit_code))
+    codes = [code for _, code, _ in rows]
+    assert len({*codes, errors.GpubuildError.code}) == len(codes) + 1
+    assert f"`{errors.GpubuildError.code}`" in PAGE
     assert {c for text in SECTIONS.values() for c in re.findall(r"`(\w+Error)`", text)} == _classes()
 
 

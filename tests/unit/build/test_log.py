@@ -14,9 +14,20 @@ from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import StageTime
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import ActionResult, Blob, Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.model.step import (
+    ActionResult,
+    Blob,
+    CompileParams,
+    Input,
+    Output,
+    RuntimeParams,
+    Step,
+    StepKind,
+)
 from gpubuild.plan.plan import Plan
+from gpubuild.targets.target import Target
 
+SM_90 = Target(name="sm_90", kind="nvvm", chip="sm_90", triple="nvptx64-nvidia-cuda")
 KERNELS = [{"name": "k", "registers": 7, "shared_bytes": 0, "spill_bytes": 0, "tier": None}]
 
 
@@ -24,7 +35,9 @@ def plan(folder: Path) -> Plan:
     compile_ = Step(
         id="app/compile/k/sm_90",
         kind=StepKind.COMPILE,
-        params=RuntimeParams(),
+        params=CompileParams(
+            module="k", target=Target(name="sm_90", kind="nvvm", chip="sm_90", triple="nvptx64-nvidia-cuda")
+        ),
         inputs=(),
         outputs=(Output(name="info", path=folder / "info"),),
         program="app",
@@ -86,6 +99,7 @@ def test_a_line_tells_when_a_worker_was_busy_and_what_came_out(tmp_path: Path) -
     assert (compile_.began, compile_.ended) == (3.5, 5.0)
     assert compile_.stages == (("lower", 1.0), ("ptxas", 0.5))
     assert (compile_.sizes, compile_.kernels) == ({"object": 10}, tuple(KERNELS))
+    assert (compile_.device, link.device) == (("nvvm", "sm_90"), ("", ""))
     assert link.needs == ("app/compile/k/sm_90",)
     assert link.kernels == ()
     assert (build.seconds, build.ok, build.workers, build.up_to_date) == (8.0, True, 2, 0)

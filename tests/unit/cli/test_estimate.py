@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pytest
+
 from gpubuild.cli.progress import Estimate
 from gpubuild.model.events import Waiting
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
+from gpubuild.support.frozen import replace
 
 
 def waiting(**seconds: float | None) -> dict[str, Waiting]:
@@ -41,8 +46,15 @@ def test_what_ended_is_not_left() -> None:
     estimate = Estimate()
     estimate.grow(waiting(a=4.0, b=6.0), 1)
     estimate.running["a"] = 0.0
-    estimate.finish(ended("a", seconds=5.0))
-    assert estimate.left(5.0) == 6.0
+    estimate.finish(ended("a", seconds=4.0))
+    assert estimate.left(4.0) == 6.0
+
+
+def test_a_slower_build_stays_slower() -> None:
+    estimate = Estimate()
+    estimate.grow(waiting(a=10.0, b=6.0), 1)
+    estimate.finish(ended("a", seconds=30.0))
+    assert estimate.left(30.0) == 12.0, "twice as long: ten seconds are too few to be sure"
 
 
 def test_a_step_that_never_ran_takes_as_long_as_others() -> None:
@@ -60,3 +72,59 @@ def test_steps_that_the_cache_will_likely_have_count_less() -> None:
     for name in ("b", "c", "d"):
         estimate.finish(ended(name, Status.HIT_LOCAL, seconds=8.0))
     assert estimate.left(0.0) == 2.0
+
+
+def test_a_step_that_never_ran_takes_as_long_as_others_of_its_kind() -> None:
+    estimate = Estimate()
+    link = Waiting(id="d", kind=StepKind.LINK, seconds=None)
+    estimate.grow({**waiting(a=None, b=None), "c": link, "d": link}, 1)
+    estimate.finish(ended("a", seconds=4.0))
+    assert estimate.left(0.0) == 12.0
+    estimate.finish(replace(ended("c", seconds=1.0), kind=StepKind.LINK))
+    assert estimate.left(0.0) == 5.0
+
+
+STEPS = 12
+
+
+@pytest.mark.parametrize(
+    ("known", "took", "most_corrections"),
+    [
+        pytest.param(4.0, [4.0] * STEPS, 0, id="as last time"),
+        pytest.param(4.0, [4.4, 3.6] * (STEPS // 2), 0, id="a little more, a little less"),
+        pytest.param(4.0, [1.0, 7.0] * (STEPS // 2), 10, id="uneven"),
+        pytest.param(4.0, [12.0] * STEPS, 11, id="three times as long"),
+        pytest.param(None, [4.0] * STEPS, 0, id="first build"),
+    ],
+)
+def test_the_time_shown_counts_down(known: float | None, took: list[float], most_corrections: int) -> None:
+    """One worker; a look at the display every 0.1 s, as of a terminal."""
+    estimate, now = Estimate(), 0.0
+    estimate.grow(waiting(**{f"s{n}": known for n in range(STEPS)}), 1)
+    shown, bars = [], []
+    for number, seconds in enumerate(took):
+        estimate.running[f"s{number}"] = begun = now
+        while now < begun + seconds:
+            left = estimate.shown(now)
+            shown.append((now, left))
+            bars.append(estimate.bar(now, left).count("#"))
+            now = round(now + 0.1, 1)
+        estimate.finish(ended(f"s{number}", seconds=seconds))
+    assert bars == sorted(bars), "the bar never moves back"
+    assert all(left is None for at, left in shown if known is None and at < took[0])
+    pairs = [(a, b) for a, b in itertools.pairwise(shown) if a[1] is not None]
+    jumps = [b[1] for a, b in pairs if b[1] is None or abs(a[1] - b[1] - (b[0] - a[0])) > 1e-6 < b[1]]
+    assert len(jumps) <= most_corrections
+    assert shown[-1][1] is not None
+    assert shown[-1][1] <= 2.5
+    assert estimate.bar(now, 0.0) == "#" * 20
+
+
+def test_nothing_is_shown_while_nothing_is_known() -> None:
+    estimate = Estimate()
+    estimate.grow(waiting(a=4.0), 1)
+    assert (estimate.shown(0.0), estimate.bar(4.0, 4.0)) == (4.0, "#" * 10 + "-" * 10)
+    estimate.grow(waiting(a=4.0, b=None), 1)
+    assert (estimate.shown(1.0), estimate.bar(9.0, None)) == (None, "#" * 10 + "-" * 10)
+    estimate.grow(waiting(a=4.0, b=36.0), 1)
+    assert (estimate.shown(1.0), estimate.bar(10.0, 40.0)) == (40.0, "#" * 10 + "-" * 10)

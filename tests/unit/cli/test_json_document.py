@@ -82,14 +82,20 @@ def test_exit_code_of_a_missing_tool() -> None:
     assert exit_code(report()) == 0
 
 
-def test_configuration_errors_keep_their_places() -> None:
+def test_configuration_errors_keep_their_locations() -> None:
+    location = Location(file="t.yaml", line=3, column=5)
+    note = Diagnostic(message="here", severity="note")
     error = ConfigError(
-        [Diagnostic(message="unknown key", location=Location(file="t.yaml", line=3, column=5))]
+        [Diagnostic(message="unknown key", location=location, source_line="    chip: 1", notes=(note,))]
     )
     document = error_document(error)
-    place = {"file": "t.yaml", "line": 3, "column": 5}
-    assert document["error"]["diagnostics"] == [
-        {**place, "severity": "error", "message": "unknown key", "notes": []}
+    begin = {"file": "t.yaml", "line": 3, "column": 5}
+    nowhere = dict.fromkeys(("file", "line", "column", "end_line", "end_column"))
+    [found] = document["error"]["diagnostics"]
+    assert found.pop("notes") == [
+        {**nowhere, "severity": "note", "code": "config", "message": "here", "notes": []}
     ]
-    assert document["error"]["exit_code"] == 2
+    end = {"end_line": 3, "end_column": 9}
+    assert found == {**begin, **end, "severity": "error", "code": "config", "message": "unknown key"}
+    assert (document["error"]["exit_code"], document["error"]["code"]) == (2, "config")
     assert document["steps"] == []

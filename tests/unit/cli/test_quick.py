@@ -57,6 +57,7 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
     [
         ["-n"],
         ["--trace", "x"],
+        ["--message-format", "github"],
         ["app", "app"],
         ["-t", "a", "-t", "a"],
         ["--build-dir", "a/../b"],

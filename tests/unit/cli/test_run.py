@@ -180,7 +180,7 @@ def test_which_cases_run(tmp_path: Path) -> None:
         test.choose(make_project(tmp_path, make_program(tmp_path, "one", "a.mlir")), [], [])
     for wanted, devices, message in (
         (["one/pain"], (), "there is no case or program with cases 'one/pain' (did you mean 'one/plain'?)"),
-        (["one/both"], ("hip",), "no case is for hip"),
+        (["one/both"], ("hip",), "no case runs on hip"),
         ([], (), "two/plain runs checked kernels, and no target of two has `sanitize:`"),
     ):
         with pytest.raises(UsageError) as caught:

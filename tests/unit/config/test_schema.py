@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from gpubuild.cli.main import main
 from gpubuild.config import schema
 from gpubuild.config.keys import document
 from gpubuild.config.load import loads
@@ -211,3 +212,8 @@ def test_agreement_on_mutated_documents() -> None:
         assert valid is not bool(problems), text
         accepted += valid
     assert 100 < accepted < 900
+
+
+def test_the_command_line_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--schema"]) == 0
+    assert json.loads(Path(capsys.readouterr().out.strip()).read_text()) == json_schema()

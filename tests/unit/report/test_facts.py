@@ -33,10 +33,10 @@ def build(*steps: LoggedStep, workers: int = 2, up_to_date: int = 0) -> LoggedBu
 
 
 def compiled(
-    name: str, registers: int, size: int, *, kernel: str = "k", tier: str | None = None
+    name: str, registers: int, size: int, *, kernel: str = "k", tier: str | None = None, reason: str = ""
 ) -> LoggedStep:
-    kernels = ({"name": kernel, "registers": registers, "spill_bytes": None, "tier": tier},)
-    return step(name, sizes={"object": size}, kernels=kernels)
+    found = {"name": kernel, "registers": registers, "spill_bytes": None, "tier": tier, "tier_reason": reason}
+    return step(name, sizes={"object": size}, kernels=(found,), device=("nvvm", "sm_90"))
 
 
 def linked(size: int, *needs: str) -> LoggedStep:
@@ -128,3 +128,15 @@ def test_a_module_that_is_gone_is_not_listed() -> None:
     assert len(kernel_rows(History(builds=(first,), base={}))) == 2
     rows = kernel_rows(History(builds=(first, build(linked(9, kept.id))), base={}))
     assert [row.object_bytes.now for row in rows] == [2]
+
+
+def test_occupancy_and_the_reason_of_a_tier() -> None:
+    name = "app/compile/k/sm_90"
+    many, few = compiled(name, 128, 10, reason="a barrier"), compiled(name, 32, 10)
+    (row,) = kernel_rows(History(builds=(build(few), build(many)), base={}))
+    assert (row.occupancy, row.limit) == (Value(now=25, before=100), "registers")
+    assert row.tier_reason == "a barrier"
+    for unknown in (("", ""), ("cpu", "x86-64-v2"), ("of another version", "x1"), ("nvvm", "sm_999")):
+        odd = step(name, kernels=({"name": "k", "registers": 32},), device=unknown, sizes={"object": 1})
+        (row,) = kernel_rows(History(builds=(build(odd),), base={}))
+        assert row.occupancy == Value(now=None, before=None), unknown

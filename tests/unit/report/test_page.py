@@ -56,7 +56,7 @@ def page(**names: str) -> str:
     kernel = compiled("app/compile/k/sm_90", 8, 100, **names)
     first = build(kernel, linked(1000, kernel.id))
     second = build(
-        compiled("app/compile/k/sm_90", 10, 90, **names),
+        compiled("app/compile/k/sm_90", 100, 90, **({"reason": "a barrier"} | names)),
         step(
             "cc/main.c",
             0.5,
@@ -92,7 +92,17 @@ def test_the_policy_allows_its_own_style_and_nothing_else() -> None:
 
 def test_what_it_tells() -> None:
     text = " ".join(Page(page()).text.split())
-    for part in ("demo", "8", "10 (+2)", "90 (-10)", "app/host", "from the cache", "main.c changed"):
+    for part in (
+        "demo",
+        "8",
+        "100 (+92)",
+        "90 (-10)",
+        "25 (-75) registers",
+        "because of a barrier",
+        "app/host",
+        "from the cache",
+        "main.c changed",
+    ):
         assert part in text
     assert "3 steps more had nothing to do" in text
     assert "3.0 s" in text and "saved by the cache" in text
@@ -100,7 +110,7 @@ def test_what_it_tells() -> None:
 
 
 def test_names_cannot_break_out() -> None:
-    text = page(kernel=EVIL, tier=EVIL)
+    text = page(kernel=EVIL, tier=EVIL, reason=EVIL)
     found = Page(text)
     assert "script" not in found.tags
     assert not [a for a in found.attributes if a[0].startswith("on")]
