@@ -129,6 +129,7 @@ class DaskExecutor:
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of answered steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
+        self._answered = threading.Event()  # a worker listed its tools
         self._ended = threading.Event()
         self._client = self._connect()
         if self._client is not None:
@@ -208,7 +209,7 @@ class DaskExecutor:
 
     def _follow(self) -> None:
         """Follow which workers there are, and send them waiting steps."""
-        while not self._ended.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS):
+        while not self._ended.is_set():
             try:
                 if self._client.status not in ("running", "connecting"):
                     raise OSError
@@ -216,21 +217,17 @@ class DaskExecutor:
             except Exception:
                 known = {}
             with self._lock:
-                if known.keys() == self._identities.keys():
-                    continue
                 new = known.keys() - self._identities.keys()
-                self._identities = {address: self._identities.get(address) for address in known}
-                self._refresh(known)
+                if known.keys() != self._identities.keys():
+                    self._identities = {address: self._identities.get(address) for address in known}
+                    self._refresh(known)
             for address in new:
-                asked = asyncio.run_coroutine_threadsafe(
-                    self._ask(address, known[address]), self._client.loop.asyncio_loop
-                )
-                asked.add_done_callback(lambda _: self._use_new_workers())
-            self._use_new_workers()
-
-    def _use_new_workers(self) -> None:
-        # Not in the loop of Dask's client, which waits for no lock.
-        threading.Thread(target=lambda: (self._send_stranded(), self._send_waiting()), daemon=True).start()
+                question = self._ask(address, known[address])
+                asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
+            self._send_stranded()
+            self._send_waiting()
+            self._answered.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS)
+            self._answered.clear()
 
     async def _ask(self, address: str, threads: int) -> None:
         """Ask a new worker for its tools. Runs in the loop of Dask's client."""
@@ -241,6 +238,7 @@ class DaskExecutor:
             if address in self._identities:
                 self._identities[address] = found.get(address, {})
                 self._refresh({**self._threads, address: threads})
+        self._answered.set()
 
     def _refresh(self, threads: Mapping[str, int]) -> None:
         """Note what follows from the identities of workers. The lock is held."""
@@ -483,6 +481,7 @@ class DaskExecutor:
         if self._ended.is_set():
             return
         self._ended.set()
+        self._answered.set()
         self._local.end()
         with self._lock:
             left, self._open, self._waiting = list(self._open.values()), {}, {}
