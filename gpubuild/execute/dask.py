@@ -42,6 +42,7 @@ _WATCH_SECONDS = 1.0
 _FOLLOW_SECONDS = 1.0
 _FIRST_SECONDS = 0.1  # the same until a worker is known
 _SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
+_UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
 _RESULT_SECONDS = 30.0
 _INSTALL = 'install it: pip install "gpubuild[dask]"'
 
@@ -126,7 +127,7 @@ class DaskExecutor:
         self._threads: dict[str, int] = {}  # of workers with our Python and wire form
         self._room = 0  # how many steps may be sent at once
         self._able_for: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # workers by needed tools
-        self._seconds: dict[StepKind, tuple[float, int]] = {}  # of answered steps: sum and number
+        self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
         self._answered = threading.Event()  # a worker listed its tools
@@ -147,6 +148,7 @@ class DaskExecutor:
         sent = _Sent(job, rank)
         reason = ""
         if wire.travels(job):
+            sent.future.when_done(partial(self._note_seconds, job.kind))
             if self._client is None:
                 reason = "the scheduler cannot be reached"
             elif not (reason := wire.why_local(job)):
@@ -369,9 +371,6 @@ class DaskExecutor:
             return "", f"a worker's answer was lost ({type(error).__name__})"
 
     def _accept(self, sent: _Sent, answer: JobResult) -> None:
-        with self._lock:
-            seconds, count = self._seconds.get(sent.job.kind, (0.0, 0))
-            self._seconds[sent.job.kind] = (seconds + answer.result.seconds, count + 1)
         if random.random() < self._execute.verify:  # noqa: S311
             self._verify(sent, answer)
         else:
@@ -471,11 +470,17 @@ class DaskExecutor:
 
         self._local.run(replace(sent.job, workdir=folder)).when_done(compare)
 
+    def _note_seconds(self, kind: StepKind, done: Future) -> None:
+        if done.exception() is None:
+            with self._lock:
+                seconds, count = self._seconds.get(kind, (0.0, 0))
+                self._seconds[kind] = (seconds + done.result().result.seconds, count + 1)
+
     def _usual_seconds(self, kind: StepKind) -> float:
-        """Return how long steps of this kind took so far; for ever if none has ended."""
+        """Return how long steps of this kind took so far."""
         with self._lock:
-            seconds, count = self._seconds.get(kind, (0.0, 0))
-        return max(seconds / count, _SLOW_SECONDS) if count else float("inf")
+            seconds, count = self._seconds.get(kind, (_UNKNOWN_SECONDS, 1))
+        return max(seconds / count, _SLOW_SECONDS)
 
     def _end(self) -> None:
         if self._ended.is_set():
