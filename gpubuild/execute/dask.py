@@ -220,18 +220,17 @@ class DaskExecutor:
                 known = {}
             with self._lock:
                 new = known.keys() - self._identities.keys()
-                if known.keys() != self._identities.keys():
+                if self._answered.is_set() or known.keys() != self._identities.keys():
+                    self._answered.clear()
                     self._identities = {address: self._identities.get(address) for address in known}
                     self._refresh(known)
             for address in new:
-                question = self._ask(address, known[address])
-                asyncio.run_coroutine_threadsafe(question, self._client.loop.asyncio_loop)
+                asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
             self._send_stranded()
             self._send_waiting()
             self._answered.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS)
-            self._answered.clear()
 
-    async def _ask(self, address: str, threads: int) -> None:
+    async def _ask(self, address: str) -> None:
         """Ask a new worker for its tools. Runs in the loop of Dask's client."""
         found: dict[str, Mapping[str, str]] = {}
         with suppress(Exception):  # a worker that is gone again
@@ -239,15 +238,14 @@ class DaskExecutor:
         with self._lock:
             if address in self._identities:
                 self._identities[address] = found.get(address, {})
-                self._refresh({**self._threads, address: threads})
-        self._answered.set()
+                self._answered.set()
 
     def _refresh(self, threads: Mapping[str, int]) -> None:
         """Note what follows from the identities of workers. The lock is held."""
         self._threads = {
             address: threads[address]
             for address, found in self._identities.items()
-            if found and address in threads and _is_like_us(found)
+            if found and _is_like_us(found)
         }
         self._able_for.clear()
         slots = sum(self._threads.values())
