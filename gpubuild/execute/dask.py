@@ -44,6 +44,7 @@ _FIRST_SECONDS = 0.1  # the same until a worker is known
 _SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
 _UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
 _RESULT_SECONDS = 30.0
+_NO_WORKER = "no worker with the same tools is left"
 _INSTALL = 'install it: pip install "gpubuild[dask]"'
 
 # --- on the worker -----------------------------------------------------------------------------------------
@@ -130,6 +131,7 @@ class DaskExecutor:
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
+        self._waited_for_workers = False  # in vain: later steps do not wait again
         self._answered = threading.Event()  # a worker listed its tools
         self._ended = threading.Event()
         self._client = self._connect()
@@ -156,7 +158,9 @@ class DaskExecutor:
                     able = self._able(job)
                     is_known = self._threads and None not in self._identities.values()
                     is_full = _PER_SLOT * len(self._open) >= self._room
-                if is_known and not able:
+                if self._waited_for_workers:
+                    reason = _NO_WORKER
+                elif is_known and not able:
                     reason = "no worker has the same tools"
                 elif self._execute.only or not is_full or not self._local.is_idle:
                     self._send(sent)
@@ -248,6 +252,8 @@ class DaskExecutor:
             if found and _is_like_us(found)
         }
         self._able_for.clear()
+        if self._threads:
+            self._waited_for_workers = False
         slots = sum(self._threads.values())
         self._room = min(_PER_SLOT * slots, self._execute.jobs or _PER_SLOT * slots)
 
@@ -427,7 +433,8 @@ class DaskExecutor:
             for sent in steps:
                 sent.stranded_since = 0.0 if sent.key in able else sent.stranded_since or now
                 if sent.stranded_since and now - sent.stranded_since >= self._execute.no_worker_seconds:
-                    self._take_back(sent, "no worker with the same tools is left")
+                    self._waited_for_workers = not has_workers
+                    self._take_back(sent, _NO_WORKER)
                 elif sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds:
                     self._take_back(sent, f"no answer after {self._execute.step_seconds:g} s")
             if self._local.is_idle and not self._execute.only:

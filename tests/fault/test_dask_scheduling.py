@@ -128,6 +128,20 @@ def test_a_step_that_takes_long_is_started_here_too(local: Path, mixed: Cluster)
     assert outputs(local / "slow") == outputs(local / "build")
 
 
+def test_only_the_first_steps_wait_for_a_worker(local: Path, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        began = time.monotonic()
+        done = remote(local, cluster, "no_workers", "-j8", timeouts={"no_worker": 20})
+    finally:
+        cluster.close()
+    assert done.code == 0, done.err
+    assert time.monotonic() - began < 70  # outline, compile, bundle and host would wait 20 s each
+    assert "has no workers yet: waiting" in done.err
+    assert "steps ran on this machine: no worker with the same tools is left" in done.err
+    assert outputs(local / "no_workers") == outputs(local / "build")
+
+
 def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> None:
     (tmp_path / "count.py").write_text(PRELOAD.replace("ANSWER", COUNT))
     counted = tmp_path / "counted"
