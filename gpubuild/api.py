@@ -68,19 +68,30 @@ class LoadedProject:
         jobs: int = 0,
         keep_going: bool = False,
         dry_run: bool = False,
+        executor: str = "",
+        fallback: bool = True,
         listener: Listener | None = None,
     ) -> BuildReport:
         """Bring programs (all, if none is named) up to date, like ``gpubuild build``.
 
         ``targets`` restricts device code. Relative folders start at the current one; by default they
-        are the project's. ``jobs`` is the number of parallel steps, 0 for one per CPU. Events go to
-        ``listener``, or to the logger ``gpubuild``.
+        are the project's. ``jobs`` is the number of parallel steps, 0 for one per CPU. ``executor`` is
+        ``local`` or ``dask:ADDRESS``; without ``fallback``, steps that no worker can run fail. Events
+        go to ``listener``, or to the logger ``gpubuild``.
 
         A step that fails raises nothing: see ``BuildReport.ok`` and ``failed``. Raises
         ``UsageError`` for unknown programs and targets and for folders that cannot be used,
         ``InterruptedBuildError`` on Ctrl-C. Environment variables count as on the command line.
         """
-        options = self._options(programs, targets, build_dir, cache_dir, use_cache, jobs, keep_going, dry_run)
+        options = replace(
+            self._options(programs, targets, build_dir, cache_dir),
+            use_cache=use_cache,
+            jobs=jobs,
+            keep_going=keep_going,
+            dry_run=dry_run,
+            executor=executor,
+            fallback=fallback,
+        )
         settings, listener = Settings.from_environ(), listener or Logging()
         with open_builder(self.model, settings, options, listener) as builder:
             return builder.build()
@@ -107,10 +118,6 @@ class LoadedProject:
         targets: Iterable[str],
         build_dir: str | PathLike[str] | None,
         cache_dir: str | PathLike[str] | None,
-        use_cache: bool = True,
-        jobs: int = 0,
-        keep_going: bool = False,
-        dry_run: bool = False,
     ) -> BuildOptions:
         if isinstance(targets, str):
             raise TypeError(f"targets is a list of names: [{targets!r}]")
@@ -120,10 +127,6 @@ class LoadedProject:
             programs=tuple(dict.fromkeys(programs)),
             targets=tuple(dict.fromkeys(targets)),
             cache_dir=Path(cache_dir).absolute() if cache_dir is not None else None,
-            use_cache=use_cache,
-            jobs=jobs,
-            keep_going=keep_going,
-            dry_run=dry_run,
         )
 
 

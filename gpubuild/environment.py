@@ -29,12 +29,14 @@ OF_HOST_MATH = ("GLIBC_TUNABLES", "LD_LIBRARY_PATH", "LD_PRELOAD")
 
 MODES = ("read-write", "read-only", "write-only", "off")
 MOST_JOBS = 4096
+MOST_SLOTS = 100_000  # of a cluster
 # Every variable of ours, including those of the programs that we build.
 OURS = frozenset(
     {
         *(name for name in OF_TOOLS if name.startswith("GPUBUILD_")),
         *("GPUBUILD_CACHE", "GPUBUILD_CACHE_DIR", "GPUBUILD_CACHE_SHARED", "GPUBUILD_DEBUG", "GPUBUILD_JOBS"),
-        "GPUBUILD_EXECUTOR",
+        *("GPUBUILD_EXECUTOR", "GPUBUILD_EXECUTE_FALLBACK", "GPUBUILD_EXECUTE_JOBS"),
+        *("GPUBUILD_EXECUTE_ONLY", "GPUBUILD_EXECUTE_VERIFY"),
         *("GPUBUILD_REMOTE", "GPUBUILD_REMOTE_MODE", "GPUBUILD_REMOTE_PASSWORD"),
         *("GPUBUILD_REMOTE_TOKEN", "GPUBUILD_REMOTE_USER"),
         *("GPUBUILD_CHECK", "GPUBUILD_CHECK_SUPPRESSIONS", "GPUBUILD_CPU_CACHE_BYTES"),
@@ -53,13 +55,28 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
     for name in ("GPUBUILD_CACHE", "GPUBUILD_REMOTE_MODE"):
         if (mode := env.get(name, "")) and mode not in MODES:
             found.append((name, mode, f"{', '.join(MODES[:-1])} or {MODES[-1]}"))
-    if (shared := env.get("GPUBUILD_CACHE_SHARED", "")) not in ("", "0", "1"):
-        found.append(("GPUBUILD_CACHE_SHARED", shared, "0 or 1"))
+    for name in ("GPUBUILD_CACHE_SHARED", "GPUBUILD_EXECUTE_FALLBACK", "GPUBUILD_EXECUTE_ONLY"):
+        if (flag := env.get(name, "")) not in ("", "0", "1"):
+            found.append((name, flag, "0 or 1"))
+    slots = env.get("GPUBUILD_EXECUTE_JOBS", "")
+    if slots and not (slots.isascii() and slots.isdigit() and 1 <= int(slots) <= MOST_SLOTS):
+        found.append(("GPUBUILD_EXECUTE_JOBS", slots, f"a whole number from 1 to {MOST_SLOTS}"))
+    part = env.get("GPUBUILD_EXECUTE_VERIFY", "")
+    if part and not is_part(part):
+        found.append(("GPUBUILD_EXECUTE_VERIFY", part, "a number from 0 to 1"))
     remote = env.get("GPUBUILD_REMOTE", "")
     if remote and not remote.startswith(("http://", "https://")):
         shown = "…" if "@" in remote else remote  # it may contain a password
         found.append(("GPUBUILD_REMOTE", shown, "an address such as https://cache.example:8080/gpubuild"))
     return found
+
+
+def is_part(text: str) -> bool:
+    """Return whether ``text`` is a decimal number from 0 to 1."""
+    whole, _, rest = text.partition(".")
+    if not (text.isascii() and (whole or rest) and whole.strip("0") in ("", "1") and len(whole) <= 1):
+        return False
+    return (rest.isdigit() or not rest) and (whole != "1" or not rest.strip("0"))
 
 
 def misspelt() -> list[str]:

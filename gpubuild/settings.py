@@ -28,6 +28,10 @@ class Settings:
     cache_shared: bool = False  # GPUBUILD_CACHE_SHARED: others may write to the cache folder
     jobs: int | None = None  # GPUBUILD_JOBS
     executor: str = ""  # GPUBUILD_EXECUTOR: local or dask:ADDRESS
+    execute_jobs: int | None = None  # GPUBUILD_EXECUTE_JOBS
+    execute_only: bool | None = None  # GPUBUILD_EXECUTE_ONLY
+    execute_fallback: bool | None = None  # GPUBUILD_EXECUTE_FALLBACK
+    execute_verify: float | None = None  # GPUBUILD_EXECUTE_VERIFY: a part, from 0 to 1
     cc: Path | None = None  # GPUBUILD_CC
     cxx: Path | None = None  # GPUBUILD_CXX
     ptxas: Path | None = None  # GPUBUILD_PTXAS
@@ -64,18 +68,26 @@ class Settings:
             bare = bool(value) and "/" not in value
             return (find_in_path(value, search_path) if bare else None) or path(name)
 
+        def flag(name: str) -> bool | None:
+            return env[name] == "1" if env.get(name) else None
+
         search_path = tuple(Path(p) for p in env.get("PATH", "").split(os.pathsep) if p)
         # Relative paths are to be ignored, according to the XDG Base Directory Specification.
         home = env.get("HOME", "")
         cache_homes = (env.get("XDG_CACHE_HOME", ""), home and f"{home}/.cache")
         cache_home = next((folder for folder in cache_homes if folder.startswith("/")), "")
-        jobs = env.get("GPUBUILD_JOBS", "")
+        jobs, slots = env.get("GPUBUILD_JOBS", ""), env.get("GPUBUILD_EXECUTE_JOBS", "")
+        verify = env.get("GPUBUILD_EXECUTE_VERIFY", "")
         return Settings(
             cache_dir=path("GPUBUILD_CACHE_DIR"),
             cache_mode=env.get("GPUBUILD_CACHE", ""),
             cache_shared=env.get("GPUBUILD_CACHE_SHARED", "") == "1",
             jobs=int(jobs) if jobs else None,
             executor=env.get("GPUBUILD_EXECUTOR", ""),
+            execute_jobs=int(slots) if slots else None,
+            execute_only=flag("GPUBUILD_EXECUTE_ONLY"),
+            execute_fallback=flag("GPUBUILD_EXECUTE_FALLBACK"),
+            execute_verify=float(verify) if verify else None,
             cc=program("GPUBUILD_CC"),
             cxx=program("GPUBUILD_CXX"),
             ptxas=program("GPUBUILD_PTXAS"),

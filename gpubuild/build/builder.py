@@ -18,7 +18,7 @@ from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import StepRunner
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, InterruptedBuildError
-from gpubuild.execute.executor import Executor, wait_for_any
+from gpubuild.execute.executor import Executor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.events import BuildWarning, Listener, StepFinished
 from gpubuild.model.project import BuildOptions, Program, Project
@@ -228,7 +228,7 @@ class Builder:
             except GpubuildError as error:
                 report = self._runner.fail(step, error, started=started, workdir=workdir)
         if report is None:
-            wait_for_any([future])
+            future.exception()  # waits
         with self._lock:
             if report is None:
                 report = collect(self._runner, prepared, future, workdir)

@@ -57,6 +57,7 @@ class LoggedStep:
     stages: tuple[tuple[str, float], ...]
     needs: tuple[str, ...]
     error: str
+    worker: str = ""  # of a cluster
     sizes: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Mapping[str, Any], ...] = ()
     device: tuple[str, str] = ("", "")
@@ -193,6 +194,8 @@ def _step_line(
         "stages": [[s.stage, round(s.seconds, 4)] for s in report.stages],
         "needs": sorted(plan.needs(report.id)) if step is not None else [],
     }
+    if report.worker:
+        line["worker"] = report.worker
     if report.error is not None:
         line["error"] = report.error.message
     if record is not None and report.outputs:
@@ -276,6 +279,7 @@ def _step(data: Mapping[str, Any]) -> LoggedStep:
         stages=tuple((str(name), float(seconds)) for name, seconds in data["stages"]),
         needs=tuple(str(need) for need in data["needs"]),
         error=str(data.get("error", "")),
+        worker=str(data.get("worker", "")),
         sizes={str(name): int(size) for name, size in data.get("sizes", {}).items()},
         kernels=tuple(dict(kernel) for kernel in data.get("kernels", ())),
         device=(str(data["device"][0]), str(data["device"][1])) if "device" in data else ("", ""),

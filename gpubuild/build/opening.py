@@ -165,9 +165,13 @@ def execute_settings(project: Project, settings: Settings, options: BuildOptions
         execute = replace(execute or Execute(), dask=address, scheduler_file=None)
     if execute is None:
         return None
+    only, fallback, verify = settings.execute_only, settings.execute_fallback, settings.execute_verify
     execute = replace(
         execute,
-        fallback=execute.fallback and options.fallback,
+        jobs=settings.execute_jobs or execute.jobs,
+        only=execute.only if only is None else only,
+        fallback=(execute.fallback if fallback is None else fallback) and options.fallback,
+        verify=execute.verify if verify is None else verify,
         insecure=execute.insecure or options.insecure_remote,
     )
     _check_address(execute)

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from gpubuild.build.state import BuildState
 from gpubuild.build.step_runner import Prepared, StepRunner
 from gpubuild.cache.store import Store
 from gpubuild.errors import GpubuildError, NoRoomError
-from gpubuild.execute.executor import Executor, Future, wait_for_any
+from gpubuild.execute.executor import Executor, Future
 from gpubuild.model.digest import Digest
 from gpubuild.model.events import Listener, PlanGrew, StepStarted, Waiting
 from gpubuild.model.result import STOPPED, Status, StepReport
@@ -25,6 +26,7 @@ from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import shown_path
 
+_LOOK_SECONDS = 0.5
 _SCANS = (StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
@@ -65,6 +67,7 @@ class Schedule:
         self._waiting: dict[str, set[str]] = {}  # steps, and the steps that they still need
         self._ready: list[tuple[int, str]] = []  # a heap: the longest path to the end comes first
         self._running: dict[Future, tuple[Prepared, Path]] = {}
+        self._ended: SimpleQueue[Future] = SimpleQueue()  # those of them that are done
         self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
 
     def run(self) -> None:
@@ -88,7 +91,7 @@ class Schedule:
             if not self._running:
                 continue
             self._store_meanwhile()
-            for future in wait_for_any(self._running):
+            for future in self._wait():
                 prepared, workdir = self._running.pop(future)
                 for step_id in self._busy.pop(prepared.key, ()):
                     self._push(step_id)
@@ -99,13 +102,22 @@ class Schedule:
             if step_id not in reports:
                 self._note(skipped(plan.steps[step_id], STOPPED))
 
+    def _wait(self) -> list[Future]:
+        """Return jobs that have ended; none if meanwhile there may be workers for waiting steps."""
+        ended: list[Future] = []
+        with suppress(Empty):
+            ended.append(self._ended.get(timeout=_LOOK_SECONDS if self._ready else None))
+            while True:
+                ended.append(self._ended.get_nowait())
+        return ended
+
     def _store_meanwhile(self) -> None:
         """Store results while jobs run: waiting for the disk earlier would delay steps that can begin.
 
         At most as many results as workers stay unstored: a killed build loses them.
         """
         while unstored := self._runner.unstored:
-            if unstored <= self._executor.workers and any(future.done() for future in self._running):
+            if unstored <= self._executor.workers and not self._ended.empty():
                 return
             self._runner.store_next()
 
@@ -145,6 +157,7 @@ class Schedule:
             return self._runner.fail(step, error, started=started, workdir=None)
         self._running[future] = (prepared, workdir)
         self._busy[prepared.key] = []
+        future.when_done(self._ended.put)
         self._listener.on_event(StepStarted(id=step.id))
         return None
 

@@ -32,6 +32,9 @@ OF_GPUBUILD = {
     "PATH": "where the system's C compiler and clang-linker-wrapper are searched, and no other tool",
     "NO_COLOR, FORCE_COLOR": "never, or always, use colour",
     "GPUBUILD_EXECUTOR": "like `--executor`: local or dask:ADDRESS",
+    "GPUBUILD_EXECUTE_JOBS": "how many threads of the cluster's workers to use, instead of `jobs:`",
+    "GPUBUILD_EXECUTE_ONLY, GPUBUILD_EXECUTE_FALLBACK": "1 or 0, instead of `only:` and `fallback:`",
+    "GPUBUILD_EXECUTE_VERIFY": "the part of the results to make here, too, instead of `verify:`",
     "GPUBUILD_DEBUG": "1 shows where an internal error happened",
 }
 OF_PROGRAMS = {

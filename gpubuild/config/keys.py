@@ -20,6 +20,7 @@ from gpubuild.config.spec import (
     partial,
     path_with,
 )
+from gpubuild.environment import MOST_SLOTS
 from gpubuild.model.project import TENSOR_PIPELINES, Offload, Product, RemoteMode
 from gpubuild.support.text import SIZE, any_of
 from gpubuild.targets import registry
@@ -237,12 +238,17 @@ _EXECUTE = Record(
             spec=Text(what="a path"), help="Instead of the address: a file that the scheduler wrote."
         ),
         "jobs": Key(
-            spec=Whole(minimum=1, maximum=100_000),
+            spec=Whole(minimum=1, maximum=MOST_SLOTS),
             help="How many threads of the workers to use. Default: all.",
         ),
         "only": Key(spec=Flag(), default=False, help="Run steps here only if workers cannot run them."),
         "fallback": Key(
             spec=Flag(), default=True, help="Run here what no worker can run; false makes that an error."
+        ),
+        "retries": Key(
+            spec=Whole(maximum=10),
+            default=1,
+            help="How many other workers get a step that one refused or killed, before it runs here.",
         ),
         "verify": Key(
             spec=Number(),

@@ -196,11 +196,12 @@ def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | Non
     if not node.flawed and (dask is None) == (file is None):
         problems.add(node.place, "'execute' needs one of 'dask' and 'scheduler_file'")
     verify = str(scalar(node, "verify") or 0)
-    if not re.fullmatch(r"0|1|0?\.[0-9]+|1\.0*", verify):
+    if not environment.is_part(verify):
         problems.add(node.members["verify"].node.place, f"expected a number from 0 to 1, got {verify}")
         verify = "0"
     timeouts = node.members["timeouts"].node if "timeouts" in node.members else None
     connect, no_worker, step = (scalar(timeouts, key) for key in ("connect", "no_worker", "step"))
+    retries = scalar(node, "retries")
     usual = Execute()
     return Execute(
         dask=str(scalar(node, "dask") or ""),
@@ -208,6 +209,7 @@ def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | Non
         jobs=int(scalar(node, "jobs") or 0),
         only=bool(scalar(node, "only")),
         fallback=scalar(node, "fallback") is not False,
+        retries=usual.retries if retries is None else int(retries),
         verify=float(verify),
         connect_seconds=usual.connect_seconds if connect is None else float(connect),
         no_worker_seconds=usual.no_worker_seconds if no_worker is None else float(no_worker),

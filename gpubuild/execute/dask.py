@@ -7,13 +7,15 @@ compiler: it passes messages (``execute.wire``) to agents (``execute.agent``).
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -30,13 +32,19 @@ from gpubuild.execute.agent import Agent, identity
 from gpubuild.execute.executor import Executor, Future
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
-from gpubuild.model.step import Params
+from gpubuild.model.step import Params, StepKind
 from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
+from gpubuild.support.text import counted
 
 _PER_SLOT = 2  # steps in flight, so that a worker never waits for the network
 _WATCH_SECONDS = 1.0
-_FOLLOW_SECONDS = 0.1
+_FOLLOW_SECONDS = 1.0
+_FIRST_SECONDS = 0.1  # the same until a worker is known
+_SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
+_UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
+_RESULT_SECONDS = 30.0
+_NO_WORKER = "no worker with the same tools is left"
 _INSTALL = 'install it: pip install "distributed>=2026.8"'
 
 # --- on the worker -----------------------------------------------------------------------------------------
@@ -45,21 +53,21 @@ _idle: list[Agent] = []  # agents of this worker that run nothing
 _idle_lock = threading.Lock()
 
 
-def run_message(message: bytes) -> bytes:
-    """Run a job in an agent of this worker and return its answer.
+def run_message(message: bytes) -> tuple[str, bytes]:
+    """Run a job in an agent of this worker. Return the address of the worker and the answer.
 
     Raises nothing: Dask's clients lose a step whose exception they cannot unpickle.
     """
-    try:
-        return _run_in_agent(message)
-    except Exception as error:
-        return wire.pack_refusal(f"{type(error).__name__}: {error}")
-
-
-def _run_in_agent(message: bytes) -> bytes:
     from distributed import get_worker
 
     worker = get_worker()
+    try:
+        return worker.address, _run_in_agent(message, worker)
+    except Exception as error:
+        return worker.address, wire.pack_refusal(f"{type(error).__name__}: {error}")
+
+
+def _run_in_agent(message: bytes, worker: Any) -> bytes:  # noqa: ANN401 - Dask's worker
     key = worker.get_current_task()
 
     def wanted() -> bool:
@@ -86,16 +94,20 @@ def _run_in_agent(message: bytes) -> bytes:
 
 
 class _Sent:
-    """A step for the cluster: its job, our future, and Dask's once a worker can run it."""
+    """A step for the cluster: its job, our future, and Dask's once it is sent."""
 
     def __init__(self, job: Job, rank: int) -> None:
         self.job = job
         self.rank = rank
-        self.future: Future = Future()
+        self.future = Future()
+        self.key = ""  # of Dask's future, another one each time
         self.remote: Any = None
-        self.workers: list[str] = []  # the addresses that may run it
+        self.workers: Set[str] = frozenset()  # the addresses that could run it when it was sent
+        self.refused: set[str] = set()  # the addresses that did not, or could not finish it
+        self.submitted_at = time.monotonic()
         self.sent_at = 0.0
         self.stranded_since = 0.0  # no worker can run it
+        self.is_started_here = False
 
 
 class DaskExecutor:
@@ -106,75 +118,86 @@ class DaskExecutor:
     """
 
     def __init__(self, local: Executor, execute: Execute, warn: Callable[[str], None]) -> None:
-        self._local = local
+        self._local = _Local(local)
         self._execute = execute
         self._warn = warn
         self._lock = threading.Lock()
-        self._sent: dict[str, _Sent] = {}
-        self._identities: dict[str, Mapping[str, str]] = {}  # by address of a worker
-        self._threads: dict[str, int] = {}
-        self._local_running = 0
+        self._open: dict[str, _Sent] = {}  # steps without an answer, by key
+        self._waiting: dict[str, _Sent] = {}  # those of them that are not sent yet
+        self._identities: dict[str, Mapping[str, str] | None] = {}  # by address of a worker; None: asked for
+        self._threads: dict[str, int] = {}  # of workers with our Python and wire form
+        self._room = 0  # how many steps may be sent at once
+        self._able_for: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # workers by needed tools
+        self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
+        self._waited_for_workers = False  # in vain: later steps do not wait again
+        self._answered = threading.Event()  # a worker listed its tools
         self._ended = threading.Event()
         self._client = self._connect()
         if self._client is not None:
             # Two: a scheduler or worker that is stopped must not stop the clock.
-            for loop in (self._follow, self._time_out):
+            for loop in (self._follow, self._watch):
                 threading.Thread(target=loop, name="gpubuild-dask", daemon=True).start()
 
     @property
     def workers(self) -> int:
         """See ``Executor``. Changes when workers come and go."""
-        slots = sum(self._threads.values())
-        if self._execute.jobs:
-            slots = min(slots, self._execute.jobs)
-        return self._local.workers + _PER_SLOT * slots
+        return self._local.workers + self._room
 
     def submit(self, job: Job, rank: int = 0) -> Future:
         """See ``Executor``."""
-        if not wire.travels(job):
-            return self._run_here(job, "")
-        if self._client is None:
-            return self._run_here(job, "the scheduler cannot be reached")
-        if reason := wire.why_local(job):
-            return self._run_here(job, reason)
-        able = self._able(job)
-        if self._threads and not able:
-            return self._run_here(job, "no worker has the same tools")
-        if self._is_full() and not self._execute.only and self._local_running < self._local.workers:
-            return self._run_here(job, "")
         sent = _Sent(job, rank)
-        self._send(sent, able)
+        reason = ""
+        if wire.travels(job):
+            sent.future.when_done(partial(self._note_seconds, job.kind))
+            if self._client is None:
+                reason = "the scheduler cannot be reached"
+            elif not (reason := wire.why_local(job)):
+                with self._lock:
+                    able = self._able(job)
+                    is_known = self._threads and None not in self._identities.values()
+                    is_full = _PER_SLOT * len(self._open) >= self._room
+                if self._waited_for_workers:
+                    reason = _NO_WORKER
+                elif is_known and not able:
+                    reason = "no worker has the same tools"
+                elif self._execute.only or not is_full or not self._local.is_idle:
+                    self._send(sent)
+                    return sent.future
+        self._run_here(sent, reason)
         return sent.future
 
     def expect(self, params: Iterable[Params]) -> None:
         """See ``Executor``."""
         if self._client is None:
-            self._local.expect(params)
+            self._local.executor.expect(params)
 
     def finish(self) -> None:
         """See ``Executor``."""
-        self._local.finish()
+        self._local.executor.finish()
 
     def cancel(self) -> None:
         """See ``Executor``."""
         self._end()
-        self._local.cancel()
+        self._local.executor.cancel()
 
     def close(self) -> None:
         """See ``Executor``. Reports why steps ran on this machine."""
         self._end()
         for reason, count in self._here.items():
-            self._warn(f"{count} step{'s' if count > 1 else ''} ran on this machine: {reason}")
+            self._warn(f"{counted(count, 'step')} ran on this machine: {reason}")
         self._here.clear()
-        self._local.close()
+        self._local.executor.close()
 
     def _connect(self) -> Any:  # noqa: ANN401 - Dask's client, or None
         try:
+            import dask
             import distributed
         except ImportError as error:
             raise UsageError("Dask is not installed here", hint=_INSTALL) from error
+        # Its advice about large arguments is for analysts. wire.MOST_INLINE limits ours.
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"})
         where: dict[str, Any] = {"address": self._execute.dask}
         if self._execute.scheduler_file is not None:
             where = {"scheduler_file": str(self._execute.scheduler_file)}
@@ -188,145 +211,174 @@ class DaskExecutor:
             self._warn(f"{text}; all steps run on this machine")
             return None
 
+    # --- which workers there are -----------------------------------------------------------------------
+
     def _follow(self) -> None:
         """Follow which workers there are, and send them waiting steps."""
-        while not self._ended.wait(_FOLLOW_SECONDS):
+        while not self._ended.is_set():
             try:
                 if self._client.status not in ("running", "connecting"):
                     raise OSError
-                known = self._client.scheduler_info(n_workers=-1)["workers"]
+                known = self._client.nthreads()  # scheduler_info has 1 kB for each worker
             except Exception:
                 known = {}
             with self._lock:
-                new = [address for address in known if address not in self._identities]
-                self._identities = {address: self._identities.get(address, {}) for address in known}
-                self._threads = {
-                    address: int(about["nthreads"])
-                    for address, about in known.items()
-                    if self._is_like_us(self._identities[address])
-                }
+                new = known.keys() - self._identities.keys()
+                if self._answered.is_set() or known.keys() != self._identities.keys():
+                    self._answered.clear()
+                    self._identities = {address: self._identities.get(address) for address in known}
+                    self._refresh(known)
             for address in new:
-                threading.Thread(target=self._ask, args=(address,), daemon=True).start()
+                asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
+            self._send_stranded()
             self._send_waiting()
+            self._answered.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS)
 
-    def _ask(self, address: str) -> None:
-        """Ask a new worker for its tools."""
+    async def _ask(self, address: str) -> None:
+        """Ask a new worker for its tools. Runs in the loop of Dask's client."""
+        found: dict[str, Mapping[str, str]] = {}
         with suppress(Exception):  # a worker that is gone again
-            found = self._client.run(identity, workers=[address], on_error="ignore")
-            with self._lock:
-                if address in self._identities:
-                    self._identities[address] = found.get(address, {})
+            found = await self._client.run(identity, workers=[address], on_error="ignore")
+        with self._lock:
+            if address in self._identities:
+                self._identities[address] = found.get(address, {})
+                self._answered.set()
+
+    def _refresh(self, threads: Mapping[str, int]) -> None:
+        """Note what follows from the identities of workers. The lock is held."""
+        self._threads = {
+            address: threads[address]
+            for address, found in self._identities.items()
+            if found and _is_like_us(found)
+        }
+        self._able_for.clear()
+        if self._threads:
+            self._waited_for_workers = False
+        slots = sum(self._threads.values())
+        self._room = min(_PER_SLOT * slots, self._execute.jobs or _PER_SLOT * slots)
+
+    def _able(self, job: Job) -> frozenset[str]:
+        """Return the workers with the tools of a job. The lock is held."""
+        wanted = frozenset(job.fingerprints.items())
+        if wanted not in self._able_for:
+            self._able_for[wanted] = frozenset(
+                address for address in self._threads if wanted <= (self._identities[address] or {}).items()
+            )
+        return self._able_for[wanted]
+
+    # --- steps on workers ------------------------------------------------------------------------------
 
     def _send_waiting(self) -> None:
-        """Send steps that no worker has, and again those whose workers are all gone."""
+        """Send steps that wait for a worker, if one may have room."""
         with self._lock:
-            waiting = [
-                (key, sent)
-                for key, sent in self._sent.items()
-                if not any(address in self._threads for address in sent.workers)
+            has_room = len(self._open) - len(self._waiting) < self._room
+            waiting = list(self._waiting.values()) if has_room else []
+        self._send_again(waiting)
+
+    def _send_stranded(self) -> None:
+        """Send steps again whose workers are all gone."""
+        with self._lock:
+            stranded = [
+                sent
+                for sent in self._open.values()
+                if sent.workers and sent.workers.isdisjoint(self._threads) and self._able(sent.job)
             ]
-        for key, sent in waiting:
-            if (able := self._able(sent.job)) and self._take(key):
-                with suppress(Exception):
-                    sent.remote.cancel()
-                self._send(sent, able)
+        self._send_again(stranded)
 
-    def _is_like_us(self, found: Mapping[str, str]) -> bool:
-        return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
+    def _send_again(self, steps: Iterable[_Sent]) -> None:
+        for sent in sorted(steps, key=lambda sent: -sent.rank):
+            if self._take(sent.key):
+                self._send(sent)
 
-    def _able(self, job: Job) -> list[str]:
+    def _send(self, sent: _Sent) -> None:
+        """Send a step to workers that can run it; without any, or room for it, it waits."""
+        _cancel(sent)
         with self._lock:
-            return [
-                address
-                for address in self._threads
-                if all(self._identities[address].get(n) == f for n, f in job.fingerprints.items())
-            ]
-
-    def _is_full(self) -> bool:
-        with self._lock:
-            return len(self._sent) >= sum(self._threads.values())
-
-    def _run_here(self, job: Job, reason: str) -> Future:
-        if reason and not self._execute.fallback:
-            failed: Future = Future()
-            failed.set_exception(
-                StepError(
-                    f"no worker ran the step: {reason}",
-                    hint="leave --no-fallback out to run such steps on this machine",
-                )
-            )
-            return failed
-        with self._lock:
-            self._local_running += 1
-            if reason:
-                self._here[reason] += 1
-        future = self._local.submit(job)
-        future.when_done(self._note_end)
-        return future
-
-    def _note_end(self, _: Future) -> None:
-        with self._lock:
-            self._local_running -= 1
-
-    def _send(self, sent: _Sent, able: list[str]) -> None:
-        """Send a step to the workers ``able``; without any it waits for one."""
-        key = f"gpubuild-{uuid.uuid4().hex}"
-        sent.workers = able
-        sent.sent_at = time.monotonic() if able else 0.0
-        with self._lock:
-            self._sent[key] = sent
-        if not able:
+            able = self._able(sent.job) - sent.refused
+            is_everywhere = len(able) == len(self._identities)
+            has_room = len(self._open) - len(self._waiting) < self._room
+            sent.key = key = f"gpubuild-{uuid.uuid4().hex}"
+            sent.workers, sent.sent_at = able, time.monotonic()
+            has_ended = self._ended.is_set()
+            if not has_ended:
+                self._open[key] = sent
+                if not (able and has_room):
+                    self._waiting[key] = sent
+                    return
+        if has_ended:
+            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
             return
         try:
-            sent.remote = self._client.submit(
+            message = wire.pack_job(sent.job)
+        except (GpubuildError, OSError) as error:
+            if self._take(key):
+                sent.future.set_exception(error)
+            return
+        try:
+            sent.remote = remote = self._client.submit(
                 run_message,
-                wire.pack_job(sent.job),
+                message,
                 key=key,
-                workers=able,
+                workers=None if is_everywhere else list(able),  # a thousand addresses per step cost time
                 priority=sent.rank,
                 pure=False,
             )
-        except GpubuildError as error:
-            if self._take(key):
-                sent.future.set_exception(error)
         except Exception as error:
             if self._take(key):
-                self._instead(sent, f"the scheduler cannot be reached ({type(error).__name__})")
+                self._run_here(sent, f"the scheduler cannot be reached ({type(error).__name__})")
         else:
-            sent.remote.add_done_callback(lambda done: self._settle(key, done))
+            remote.add_done_callback(lambda done: self._settle(key, done))
 
     def _take(self, key: str) -> _Sent | None:
         """Return a step to the one caller that completes it."""
         with self._lock:
-            return self._sent.pop(key, None)
+            self._waiting.pop(key, None)
+            return self._open.pop(key, None)
 
     def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
         """Complete our future. Runs in a thread of Dask's."""
         sent = self._take(key)
         if sent is None:
             return
+        if self._waiting:
+            self._send_waiting()
+        worker, answer = self._receive(sent, remote)
+        if isinstance(answer, JobResult):
+            self._accept(sent, answer)
+            return
+        reason = answer if isinstance(answer, str) else f"a worker failed: {answer.message}"
+        if isinstance(answer, GpubuildError) and not _may_be_the_machine(answer):
+            sent.future.set_exception(answer)
+            return
+        with self._lock:
+            sent.refused |= {worker} if worker else set()
+            is_possible = bool(self._able(sent.job) - sent.refused)
+        if worker and is_possible and len(sent.refused) <= self._execute.retries:
+            _empty(sent.job.workdir)
+            self._send(sent)
+        else:
+            self._run_here(sent, reason, alone=isinstance(answer, StepKilledError))
+
+    def _receive(self, sent: _Sent, remote: Any) -> tuple[str, JobResult | GpubuildError | str]:  # noqa: ANN401
+        """Return the address of the worker and its answer; a text where there is none, and the reason."""
+        worker = ""
         try:
-            if remote.status == "finished":
-                answer = wire.unpack_answer(cast(bytes, remote.result(timeout=30)), sent.job)
-                if isinstance(answer, JobResult):
-                    if random.random() < self._execute.verify:  # noqa: S311
-                        self._verify(sent, answer)
-                    else:
-                        sent.future.set_result(answer)
-                    return
-                if not _may_be_the_machine(answer):
-                    sent.future.set_exception(answer)
-                    return
-                reason = f"a worker failed: {answer.message}"
-            elif remote.status == "error":
-                reason = f"a worker was lost ({type(remote.exception(timeout=30)).__name__})"
-            else:
-                reason = "the scheduler was lost"
+            if remote.status == "error":
+                return "", f"a worker was lost ({type(remote.exception(timeout=_RESULT_SECONDS)).__name__})"
+            if remote.status != "finished":
+                return "", "the scheduler was lost"
+            worker, message = cast(tuple[str, bytes], remote.result(timeout=_RESULT_SECONDS))
+            return worker, wire.unpack_answer(message, sent.job)
         except wire.WireError as error:
-            reason = f"a worker's answer was refused: {error}"
+            return worker, f"a worker's answer was refused: {error}"
         except Exception as error:
-            reason = f"a worker's answer was lost ({type(error).__name__})"
-        self._instead(sent, reason)
+            return "", f"a worker's answer was lost ({type(error).__name__})"
+
+    def _accept(self, sent: _Sent, answer: JobResult) -> None:
+        if random.random() < self._execute.verify:  # noqa: S311
+            self._verify(sent, answer)
+        else:
+            sent.future.set_result(answer)
 
     def _verify(self, sent: _Sent, answer: JobResult) -> None:
         """Make the result of a worker here, too, and compare."""
@@ -348,64 +400,178 @@ class DaskExecutor:
                 )
             )
 
-        self._run_here(replace(sent.job, workdir=workdir), "").when_done(compare)
+        self._local.run(replace(sent.job, workdir=workdir)).when_done(compare)
 
-    def _instead(self, sent: _Sent, reason: str) -> None:
-        """Run a step here that no worker has run."""
-        if self._ended.is_set():
-            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+    # --- steps on this machine -------------------------------------------------------------------------
+
+    def _run_here(self, sent: _Sent, reason: str, *, alone: bool = False) -> None:
+        """Run a step here, for a ``reason`` if a worker should have run it."""
+        if reason and not self._execute.fallback:
+            sent.future.set_exception(
+                StepError(
+                    f"no worker ran the step: {reason}",
+                    hint="leave --no-fallback out to run such steps on this machine",
+                )
+            )
             return
-        _empty(sent.job.workdir)
+        if reason:
+            with self._lock:
+                self._here[reason] += 1
+            _empty(sent.job.workdir)
+        self._local.run(sent.job, sent.future, alone=alone)
 
-        def copy(done: Future) -> None:
-            if (error := done.exception()) is not None:
-                sent.future.set_exception(error)
-            else:
-                sent.future.set_result(done.result())
-
-        try:
-            self._run_here(sent.job, reason).when_done(copy)
-        except RuntimeError:  # closed meanwhile
-            sent.future.set_exception(InterruptedBuildError("the step was stopped"))
-
-    def _time_out(self) -> None:
+    def _watch(self) -> None:
         """Take back steps that no worker can run any more, or that have no answer."""
         while not self._ended.wait(_WATCH_SECONDS):
             now = time.monotonic()
             with self._lock:
-                waiting, has_workers = list(self._sent.items()), bool(self._threads)
-            if waiting and not has_workers and not self._has_reported_waiting:
+                steps, has_workers = list(self._open.values()), bool(self._threads)
+                able = {sent.key for sent in steps if self._able(sent.job)}
+            if steps and not has_workers and not self._has_reported_waiting:
                 self._has_reported_waiting = True
                 self._warn(f"{self._execute.shown} has no workers yet: waiting")
-            for key, sent in waiting:
-                if self._able(sent.job):
-                    sent.stranded_since = 0.0
-                else:
-                    sent.stranded_since = sent.stranded_since or now
+            for sent in steps:
+                sent.stranded_since = 0.0 if sent.key in able else sent.stranded_since or now
                 if sent.stranded_since and now - sent.stranded_since >= self._execute.no_worker_seconds:
-                    self._take_back(key, sent, "no worker with the same tools is left")
-                elif sent.sent_at and now - sent.sent_at >= self._execute.step_seconds:
-                    self._take_back(key, sent, f"no answer after {self._execute.step_seconds:g} s")
+                    self._waited_for_workers = not has_workers
+                    self._take_back(sent, _NO_WORKER)
+                elif sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds:
+                    self._take_back(sent, f"no answer after {self._execute.step_seconds:g} s")
+            if self._local.is_idle and not self._execute.only:
+                self._start_slowest(steps, now)
 
-    def _take_back(self, key: str, sent: _Sent, reason: str) -> None:
-        if self._take(key):
-            with suppress(Exception):
-                sent.remote.cancel()
-            self._instead(sent, reason)
+    def _take_back(self, sent: _Sent, reason: str) -> None:
+        if self._take(sent.key):
+            _cancel(sent)
+            self._run_here(sent, reason)
+
+    def _start_slowest(self, steps: Iterable[_Sent], now: float) -> None:
+        """Start the step with the longest path to the end here, too, if a worker takes too long for it."""
+        late = [
+            sent
+            for sent in steps
+            if not sent.is_started_here and now - sent.submitted_at > self._usual_seconds(sent.job.kind)
+        ]
+        if not late:
+            return
+        sent = max(late, key=lambda one: one.rank)
+        sent.is_started_here = True
+        # The caller uses the step's own folder again when a worker is first.
+        folder = sent.job.workdir.with_name(f"{sent.job.workdir.name}-{uuid.uuid4().hex}")
+        try:
+            folder.mkdir()
+        except OSError:
+            return
+
+        def compare(done: Future) -> None:
+            if done.exception() is None and self._take(sent.key):
+                _cancel(sent)
+                _empty(sent.job.workdir)
+                (folder / "out").rename(sent.job.workdir / "out")
+                with self._lock:
+                    self._here["the workers took longer"] += 1
+                sent.future.set_result(done.result())
+            delete_tree(folder)
+
+        self._local.run(replace(sent.job, workdir=folder)).when_done(compare)
+
+    def _note_seconds(self, kind: StepKind, done: Future) -> None:
+        if done.exception() is None:
+            with self._lock:
+                seconds, count = self._seconds.get(kind, (0.0, 0))
+                self._seconds[kind] = (seconds + done.result().result.seconds, count + 1)
+
+    def _usual_seconds(self, kind: StepKind) -> float:
+        """Return how long steps of this kind took so far."""
+        with self._lock:
+            seconds, count = self._seconds.get(kind, (_UNKNOWN_SECONDS, 1))
+        return max(seconds / count, _SLOW_SECONDS)
 
     def _end(self) -> None:
         if self._ended.is_set():
             return
         self._ended.set()
+        self._answered.set()
+        self._local.end()
         with self._lock:
-            left, self._sent = list(self._sent.values()), {}
+            left, self._open, self._waiting = list(self._open.values()), {}, {}
         for sent in left:
-            with suppress(Exception):
-                sent.remote.cancel()
+            _cancel(sent)
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
         if self._client is not None:
             with suppress(Exception):
                 self._client.close(timeout=2)
+
+
+class _Local:
+    """The jobs of this machine. One that was killed for memory elsewhere runs alone."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.workers = executor.workers
+        self._lock = threading.Lock()
+        self._queue: deque[tuple[Job, Future, bool]] = deque()
+        self._running = 0
+        self._runs_alone = False
+        self._has_ended = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a job would start at once."""
+        return self._running < self.workers and not self._queue and not self._runs_alone
+
+    def run(self, job: Job, future: Future | None = None, *, alone: bool = False) -> Future:
+        """Run a job, and end ``future`` with it."""
+        future = future or Future()
+        with self._lock:
+            self._queue.append((job, future, alone))
+        self._start()
+        return future
+
+    def end(self) -> None:
+        """Start nothing more."""
+        with self._lock:
+            self._has_ended = True
+        self._start()
+
+    def _start(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    return
+                job, future, alone = self._queue[0]
+                if not self._has_ended and (self._runs_alone or (alone and self._running)):
+                    return
+                self._queue.popleft()
+                self._running += 1
+                self._runs_alone = alone
+            try:
+                if self._has_ended:
+                    raise RuntimeError
+                self.executor.submit(job).when_done(partial(self._note_end, future))
+            except RuntimeError:  # closed
+                future.set_exception(InterruptedBuildError("the step was stopped"))
+
+    def _note_end(self, future: Future, done: Future) -> None:
+        with self._lock:
+            self._running -= 1
+            self._runs_alone = False
+        self._start()
+        if (error := done.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+
+
+def _is_like_us(found: Mapping[str, str]) -> bool:
+    return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
+
+
+def _cancel(sent: _Sent) -> None:
+    remote, sent.remote = sent.remote, None
+    if remote is not None:
+        with suppress(Exception):
+            remote.cancel()
 
 
 def _may_be_the_machine(error: GpubuildError) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from gpubuild.model.job import Job, JobResult
@@ -62,13 +62,6 @@ class Future:
             _settled.notify_all()
         for callback in callbacks:
             callback(self)
-
-
-def wait_for_any(futures: Collection[Future]) -> list[Future]:
-    """Wait until one of ``futures`` is done, and return those that are."""
-    with _settled:
-        _settled.wait_for(lambda: any(future.done() for future in futures))
-        return [future for future in futures if future.done()]
 
 
 class Executor(Protocol):

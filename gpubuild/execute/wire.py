@@ -39,7 +39,7 @@ from gpubuild.model.step import (
 from gpubuild.support.frozen import fields, frozen, is_frozen
 
 VERSION = 1
-MOST_INLINE = 1 << 20  # bytes of one file in a message
+MOST_INLINE = 1 << 26  # bytes of a job's inputs: they stay in the scheduler's memory until its end
 MOST_MESSAGE = 1 << 28
 # Steps that read nothing but their inputs. Others run compilers that read the machine's files.
 _PARAMS: dict[StepKind, type[Params]] = {
@@ -103,9 +103,9 @@ def why_local(job: Job) -> str:
         return "its IR is written into a folder of this machine"
     if "/" in pipeline_of(job.params)[0]:
         return "its pass pipeline names a file"
+    if sum(item.path.stat().st_size for item in job.inputs) > MOST_INLINE:
+        return f"its inputs are larger than {MOST_INLINE >> 20} MB"
     for item in job.inputs:
-        if item.path.stat().st_size > MOST_INLINE:
-            return f"input {item.name} is larger than 1 MB"
         if item.name in ("module", "host") and any(word in item.path.read_bytes() for word in _READS_FILES):
             return "its assembly reads files"
     return ""

@@ -33,6 +33,7 @@ class Execute:
     connect_seconds: float = 10.0
     no_worker_seconds: float = 30.0
     step_seconds: float = 1800.0
+    retries: int = 1  # on other workers, where one refused or killed a step
     verify: float = 0.0
 
     @property

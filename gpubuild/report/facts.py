@@ -66,29 +66,43 @@ class KernelRow:
 
 
 def bars(build: LoggedBuild) -> list[Bar]:
-    """Every step that took a worker's time, in lanes such that none overlap.
+    """Return every step that took a worker's time, in lanes such that none overlap.
 
-    A log does not name workers: steps are dealt to the first lane that is free, in order of
-    beginning. The build notes an end a little late when it is busy itself; a step that seems to
-    begin before a worker was free is therefore shown to begin when one was.
+    Each worker of a cluster has lanes of its own, after those of this machine.
     """
     critical = {step.id for step in critical_path(build)}
-    lanes: list[float] = []  # until when each is taken
+    lanes: dict[str, list[float]] = {}  # of each worker: until when each is taken
     found = []
     for step in sorted(build.steps, key=lambda s: (s.began, s.ended, s.id)):
-        if step.status not in {"ran", "failed"}:
-            continue
-        lane = next((n for n, end in enumerate(lanes) if end <= step.began + 1e-9), len(lanes))
-        began = step.began
-        if lane == len(lanes) >= build.workers:
-            first = min(range(len(lanes)), key=lambda n: lanes[n])
-            if lanes[first] < step.ended:
-                lane, began = first, lanes[first]
-        if lane == len(lanes):
-            lanes.append(0.0)
-        lanes[lane] = step.ended
-        found.append(Bar(step=step, began=began, lane=lane, critical=step.id in critical))
-    return found
+        if step.status in {"ran", "failed"}:
+            most = 0 if step.worker else build.workers
+            lane, began = free_lane(lanes.setdefault(step.worker, []), step.began, step.ended, most)
+            found.append((step, began, lane))
+    first, before = dict[str, int](), 0
+    for worker in sorted(lanes):
+        first[worker], before = before, before + len(lanes[worker])
+    return [
+        Bar(step=step, began=began, lane=first[step.worker] + lane, critical=step.id in critical)
+        for step, began, lane in found
+    ]
+
+
+def free_lane(lanes: list[float], began: float, ended: float, most: int = 0) -> tuple[int, float]:
+    """Return a lane for a step, and its beginning in it; note in ``lanes`` until when it is taken.
+
+    The build notes an end a little late when it is busy itself. A step that seems to begin before one of
+    ``most`` lanes is free is therefore shown to begin when one is; without ``most``, if that is before
+    half of its time.
+    """
+    lane = next((n for n, end in enumerate(lanes) if end <= began + 1e-9), len(lanes))
+    if lane == len(lanes) >= max(most, 1):
+        first = min(range(len(lanes)), key=lambda n: lanes[n])
+        if lanes[first] < (ended if most else (began + ended) / 2):
+            lane, began = first, lanes[first]
+    if lane == len(lanes):
+        lanes.append(0.0)
+    lanes[lane] = ended
+    return lane, began
 
 
 def critical_path(build: LoggedBuild) -> list[LoggedStep]:

@@ -30,6 +30,7 @@ _LANE = 30
 _BAR = 24
 _AXIS = 26
 _LETTER = 6.6
+_NAME = 11  # letters of a lane's name
 _TICKS = 8
 _STEPS = (1.0, 2.0, 5.0)
 
@@ -52,8 +53,12 @@ def draw_timeline(bars: Sequence[Bar], seconds: float) -> str:
         lines.append(
             f'<text class="axis" x="{x:.1f}" y="{height - 8}">{_seconds(number * tick, tick)}</text>'
         )
+    workers = {bar.lane: bar.step.worker for bar in bars}
+    here = "here" if any(workers.values()) else "worker"
     for lane in range(lanes):
-        lines.append(f'<text class="axis" x="0" y="{lane * _LANE + 17}">worker {lane + 1}</text>')
+        name = workers.get(lane) or f"{here} {lane + 1}"
+        name = name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"  # addresses differ at their ends
+        lines.append(f'<text class="axis" x="0" y="{lane * _LANE + 17}">{plain_text(name)}</text>')
     lines += [_bar(bar, scale) for bar in bars]
     lines.append("</svg>")
     return "\n".join(lines)
@@ -63,14 +68,15 @@ def _bar(bar: Bar, scale: float) -> str:
     step = bar.step
     x, width = _LEFT + bar.began * scale, max((step.ended - bar.began) * scale, 1.0)
     y = bar.lane * _LANE + (_LANE - _BAR) / 2
-    told = [f"{step.id}: {step.ended - step.began:.3f} s", step.reason]
-    told += [f"  {name} {seconds:.3f} s" for name, seconds in step.stages]
+    where = f" on {step.worker}" if step.worker else ""
+    about = [f"{step.id}: {step.ended - step.began:.3f} s{where}", step.reason]
+    about += [f"  {name} {seconds:.3f} s" for name, seconds in step.stages]
     classes = f"bar {step.kind}" + " critical" * bar.critical + " failed" * (step.status == "failed")
     label = f"@{step.module} {step.target}".strip() if step.module else step.id
     room = int((width - 8) / _LETTER)
     text = label if len(label) <= room else (label[: room - 1] + "…") if room >= 4 else ""
     return (
-        f"<g><title>{plain_text(chr(10).join(told))}</title>"
+        f"<g><title>{plain_text(chr(10).join(about))}</title>"
         f'<rect class="{plain_text(classes)}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
         f'height="{_BAR}" rx="3"/>'
         + (f'<text class="label" x="{x + 5:.1f}" y="{y + 16:.1f}">{plain_text(text)}</text>' if text else "")

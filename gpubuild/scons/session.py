@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 from contextlib import ExitStack, suppress
@@ -12,7 +13,7 @@ from typing import Any
 from gpubuild.build import null_build
 from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import load_witnessed
-from gpubuild.build.opening import open_builder
+from gpubuild.build.opening import execute_settings, open_builder
 from gpubuild.build.state import StepRecord
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.events import BuildWarning, Event
@@ -70,7 +71,14 @@ class Session:
     """
 
     def __init__(
-        self, file: str, build_dir: str, jobs: int, *, variant: list[Any], use_cache: bool = True
+        self,
+        file: str,
+        build_dir: str,
+        jobs: int,
+        *,
+        variant: list[Any],
+        use_cache: bool = True,
+        executor: str = "",
     ) -> None:
         self.project: Project
         self.project, self._witness = load_witnessed(
@@ -89,7 +97,10 @@ class Session:
         self._warned: set[str] = set()
         self._printing = threading.Lock()
         self._open = ExitStack()
-        request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache)
+        request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache, executor=executor)
+        if execute_settings(self.project, settings, request) is not None:
+            # Then -j counts steps that wait for workers, too.
+            request = replace(request, jobs=min(jobs, len(os.sched_getaffinity(0))))
         self._builder: Builder = self._open.enter_context(
             open_builder(self.project, settings, request, self, witness=self._witness)
         )

@@ -9,7 +9,7 @@ program. SCons decides which are out of date, in what order they run and how man
 under ``gpubuild build``, with the same cache and the same bytes.
 
 Construction variables: ``GPUBUILD_DIR`` is the build folder (default ``#build``);
-``GPUBUILD_CACHE = False`` disables the cache.
+``GPUBUILD_CACHE = False`` disables the cache; ``GPUBUILD_EXECUTOR`` is as ``--executor``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpubuild.scons.session import Session
 
 PROJECT_FILE = "targets.yaml"
-_VARIABLES = ("GPUBUILD_DIR", "GPUBUILD_CACHE", "GPUBUILD_CONFIG", "GPUBUILD_DEFINES")
+_VARIABLES = ("GPUBUILD_DIR", "GPUBUILD_CACHE", "GPUBUILD_CONFIG", "GPUBUILD_DEFINES", "GPUBUILD_EXECUTOR")
 _USAGE = (
     "list sources under `programs: NAME: sources:` of a targets.yaml, "
     'and write env.GpuProgram("NAME", "targets.yaml")'
@@ -44,6 +44,7 @@ _fronts: dict[str, Front] = {}  # by build folder
 def generate(env: Any, **_: object) -> None:  # noqa: ANN401 - SCons has no types
     """Add the builders to ``env``; SCons calls this."""
     env.SetDefault(GPUBUILD_DIR="#build", GPUBUILD_CACHE=True, GPUBUILD_CONFIG="", GPUBUILD_DEFINES={})
+    env.SetDefault(GPUBUILD_EXECUTOR="")
     env.AddMethod(gpu_program, "GpuProgram")
     env.AddMethod(gpu_programs, "GpuPrograms")
 
@@ -100,6 +101,7 @@ def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa:
             profile=profile,
             defines=[n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()],
             use_cache=bool(env["GPUBUILD_CACHE"]),
+            executor=str(env["GPUBUILD_EXECUTOR"]),
         )
     except GpubuildError as error:
         _stop(error)
@@ -207,7 +209,15 @@ class Front:
     """
 
     def __init__(
-        self, file: str, build_dir: str, jobs: int, *, profile: str, defines: list[str], use_cache: bool
+        self,
+        file: str,
+        build_dir: str,
+        jobs: int,
+        *,
+        profile: str,
+        defines: list[str],
+        use_cache: bool,
+        executor: str,
     ) -> None:
         self.file = file
         self.variant = [profile, defines]
@@ -215,6 +225,7 @@ class Front:
         self._build_dir = build_dir
         self._jobs = jobs
         self._use_cache = use_cache
+        self._executor = executor
         self._requested: dict[str, None] = {}  # programs, in order
         self._opening = threading.Lock()
         self._session: Session | None = None
@@ -273,6 +284,7 @@ class Front:
                         self._jobs,
                         variant=self.variant,
                         use_cache=self._use_cache,
+                        executor=self._executor,
                     )
                     for program in self._requested:
                         session.nodes(program, as_sketched=True)
@@ -284,7 +296,14 @@ class Front:
 
 
 def front_of(
-    file: str, build_dir: str, jobs: int, *, profile: str = "", defines: list[str], use_cache: bool
+    file: str,
+    build_dir: str,
+    jobs: int,
+    *,
+    profile: str = "",
+    defines: list[str],
+    use_cache: bool,
+    executor: str = "",
 ) -> Front:
     """Return the front of ``build_dir``, made on first use.
 
@@ -293,7 +312,13 @@ def front_of(
     front = _fronts.get(build_dir)
     if front is None:
         front = _fronts[build_dir] = Front(
-            file, build_dir, jobs, profile=profile, defines=defines, use_cache=use_cache
+            file,
+            build_dir,
+            jobs,
+            profile=profile,
+            defines=defines,
+            use_cache=use_cache,
+            executor=executor,
         )
     if front.file != file:
         raise UsageError(

@@ -256,11 +256,12 @@ from gpubuild.model.digest import digest_bytes
 honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
 dask.honest = honest
 def lie(message):
-    answer = msgpack.unpackb(honest(message))
+    worker, answer = honest(message)
+    answer = msgpack.unpackb(answer)
     for number, blob in enumerate(answer["result"]["result"]["blobs"]):
         answer["blobs"][number] += b" "
         blob |= {"digest": digest_bytes(answer["blobs"][number]), "size_bytes": blob["size_bytes"] + 1}
-    return msgpack.packb(answer)
+    return worker, msgpack.packb(answer)
 dask.run_message = lie
 """
 

@@ -27,7 +27,7 @@ REFUSED = {
             "vector_masked_operations",
         ),
         CRASH,
-    ),  # fmt: skip
+    ),
     "gpu_cluster_id": _CLUSTERS,
     "gpu_cluster_dim": _CLUSTERS,
     "gpu_cluster_block_id": _CLUSTERS,

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from gpubuild import environment
+from gpubuild.build.opening import execute_settings
 from gpubuild.cli import reference
 from gpubuild.cli.main import main
 from gpubuild.cli.quick import answer
+from gpubuild.config.load import loads
 from gpubuild.errors import ToolNotFoundError, UsageError
+from gpubuild.model.project import BuildOptions, Execute
 from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
@@ -21,6 +25,10 @@ WRONG = [
     ("GPUBUILD_JOBS", "-2", "a whole number"),
     ("GPUBUILD_JOBS", "²", "a whole number"),
     ("GPUBUILD_JOBS", "99999", "from 1 to 4096"),
+    ("GPUBUILD_EXECUTE_JOBS", "0", "a whole number from 1 to 100000"),
+    ("GPUBUILD_EXECUTE_ONLY", "yes", "0 or 1"),
+    ("GPUBUILD_EXECUTE_FALLBACK", "off", "0 or 1"),
+    *(("GPUBUILD_EXECUTE_VERIFY", value, "from 0 to 1") for value in ("1.5", "2", ".", "-1", "1e-1", "10")),
     ("GPUBUILD_CACHE", "none", "read-write, read-only, write-only or off"),
     ("GPUBUILD_REMOTE_MODE", "readonly", "read-write, read-only, write-only or off"),
     ("GPUBUILD_REMOTE", "cache.example", "an address such as https://"),
@@ -51,6 +59,30 @@ def test_right_values() -> None:
     )
     assert (settings.jobs, settings.cache_mode, settings.debug) == (12, "off", False)
     assert Settings.from_environ({"GPUBUILD_JOBS": "", "GPUBUILD_DEBUG": "1"}).jobs is None
+
+
+@pytest.mark.parametrize("part", ["0", "1", "0.5", ".25", "1.0"])
+def test_variables_change_how_a_cluster_is_used(tmp_path: Path, part: str) -> None:
+    (tmp_path / "a.mlir").touch()
+    variables = {
+        "GPUBUILD_EXECUTOR": "dask:tls://h:1",
+        "GPUBUILD_EXECUTE_JOBS": "3",
+        "GPUBUILD_EXECUTE_ONLY": "1",
+        "GPUBUILD_EXECUTE_FALLBACK": "0",
+        "GPUBUILD_EXECUTE_VERIFY": part,
+    }
+    document = {
+        "version": 1,
+        "execute": {"dask": "tls://other:1", "retries": 2},
+        "targets": {"cpu": {}},
+        "programs": {"p": {"sources": ["a.mlir"]}},
+    }
+    project = loads(json.dumps(document), tmp_path / "targets.yaml")
+    options = BuildOptions(build_dir=tmp_path / "build")
+    used = execute_settings(project, Settings.from_environ(variables), options)
+    assert used == Execute(dask="tls://h:1", jobs=3, only=True, fallback=False, verify=float(part), retries=2)
+    usual = execute_settings(project, Settings.from_environ({}), options)
+    assert usual == Execute(dask="tls://other:1", retries=2)
 
 
 def test_commands_tell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from gpubuild.cli.trace import Tracer
 from gpubuild.errors import UsageError
-from gpubuild.model.events import Silent, StepFinished, StepStarted
+from gpubuild.model.events import Event, Silent, StepFinished, StepStarted
+from gpubuild.model.job import StageTime
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
+from gpubuild.support.frozen import replace
 
 
 class Clock:
@@ -54,6 +56,30 @@ def test_steps_side_by_side_are_in_lanes_of_their_own() -> None:
     assert spans["d"]["args"]["status"] == "up-to-date"
     names = {e["tid"]: e["args"]["name"] for e in tracer.document()["traceEvents"] if e["ph"] == "M"}
     assert names == {0: "look-ups", 1: "worker 1", 2: "worker 2"}
+
+
+def test_each_worker_of_a_cluster_has_a_lane() -> None:
+    def remote(name: str, worker: str) -> StepFinished:
+        report = finished(name).report
+        stages = (StageTime(stage="s", seconds=1.0),)
+        return StepFinished(report=replace(report, worker=worker, stages=stages))
+
+    tracer = Tracer(Silent(), clock=Clock())  # zero at 101
+    events: list[Event] = [StepStarted(id=name) for name in "abc"]  # to 104
+    events += [remote("a", "w2"), remote("b", "w1"), finished("c"), StepStarted(id="d"), remote("d", "w2")]
+    for event in events:
+        tracer.on_event(event)
+    spans = {e["name"]: e for e in tracer.document()["traceEvents"] if e["ph"] == "X"}
+    names = {e["tid"]: e["args"]["name"] for e in tracer.document()["traceEvents"] if e["ph"] == "M"}
+    found = {n: (names[e["tid"]], e["ts"], e["dur"]) for n, e in spans.items()}
+    assert found == {
+        "a": ("w2", 3_000_000, 1_000_000),  # without its wait for the worker
+        "b": ("w1", 4_000_000, 1_000_000),
+        "c": ("worker 3", 3_000_000, 3_000_000),
+        "d": ("w2", 7_000_000, 1_000_000),
+    }
+    assert spans["a"]["tid"] == spans["d"]["tid"]
+    assert spans["a"]["args"]["worker"] == "w2"
 
 
 def test_file(tmp_path: Path) -> None:

@@ -67,6 +67,18 @@ def test_lanes_do_not_overlap_and_are_no_more_than_workers() -> None:
     assert places == {"a": (0, 0), "b": (1, 0), "c": (0, 2), "d": (0, 4.1)}
 
 
+def test_each_worker_of_a_cluster_has_lanes_of_its_own() -> None:
+    steps = [
+        step("a", 0, 2, worker="w2"),
+        step("b", 0, 5),
+        step("c", 1.9, 4, worker="w2"),  # ended a little late before
+        step("d", 0, 3, worker="w1"),
+        step("e", 1, 2, worker="w1"),  # has a second thread
+    ]
+    places = {bar.step.id: (bar.lane, bar.began) for bar in bars(build(*steps))}
+    assert places == {"b": (0, 0), "d": (1, 0), "e": (2, 1), "a": (3, 0), "c": (3, 2)}
+
+
 def test_what_did_not_run_took_no_worker() -> None:
     found = build(step("a", status="hit-local"), step("b", status="failed"), step("c", status="skipped"))
     assert [bar.step.id for bar in bars(found)] == ["b"]

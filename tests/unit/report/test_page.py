@@ -52,6 +52,13 @@ class Page(HTMLParser):
             self.text += data
 
 
+def test_lanes_have_the_names_of_workers() -> None:
+    steps = [step("a", worker="w1"), step("b", worker="tcp://10.0.0.1:40331"), step("c")]
+    text = Page(make_page(History(builds=(build(*steps),), base={}), project="p")).text
+    for name in ("here 1", "w1", "….0.1:40331", "a: 1.000 s on w1"):
+        assert name in text
+
+
 def page(**names: str) -> str:
     kernel = compiled("app/compile/k/sm_90", 8, 100, **names)
     first = build(kernel, linked(1000, kernel.id))

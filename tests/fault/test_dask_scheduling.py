@@ -1,0 +1,225 @@
+"""Which steps go to which workers, from the command, SCons and Python. Bytes are those of a local build."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from e2e.built_examples import built_examples
+from e2e.command import ROOT, gpubuild, run_module
+from e2e.scons_project import copy_of_the_project, scons, the_project
+from fault.dask_cluster import Cluster
+from fault.test_dask import KERNEL, MAIN, outputs, remote, started, workers
+
+# Importing it here would change how errors are pickled.
+if find_spec("distributed") is None:
+    pytest.skip("Dask is not installed", allow_module_level=True)
+FILES = int(os.environ.get("GPUBUILD_TEST_CLUSTER", "2"))
+ALL = 40  # 484 steps
+
+# A preload of a worker. `answer` is called with a message and what would answer it.
+PRELOAD = """
+import msgpack, os, time
+from distributed import get_worker
+from gpubuild.execute import dask, wire
+honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
+dask.honest = honest
+ANSWER
+dask.run_message = answer
+"""
+REFUSE = """
+def answer(message):
+    return get_worker().address, wire.pack_refusal("no room")
+"""
+KILL = """
+def answer(message):
+    texts = dict.fromkeys(("message", "hint", "stage", "output", "kernel"), "no memory")
+    error = {"kind": "StepKilledError", "diagnostics": [], **texts}
+    return get_worker().address, msgpack.packb({"version": wire.VERSION, "worker": "bad", "error": error})
+"""
+SLEEP = """
+def answer(message):
+    time.sleep(100)
+    return honest(message)
+"""
+# Appends to a file that all workers share: a line is written at once.
+COUNT = """
+def answer(message):
+    def note(sign):
+        with open(os.environ["COUNTED"], "a") as stream:
+            stream.write(sign)
+    note("+")
+    answer = honest(message)
+    note("-")
+    return answer
+"""
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that was built on this machine, into the folder ``build``. One source has over 1 MB."""
+    project = tmp_path_factory.mktemp("project")
+    for number in range(2):
+        (project / f"k{number}.mlir").write_text(
+            KERNEL.format(number=number) + "// long\n" * 200_000 * number
+        )
+    (project / "main.mlir").write_text(MAIN)
+    program = {"sources": ["main.mlir", "k0.mlir", "k1.mlir"]}
+    document = {"version": 1, "targets": {"sm_60": {}, "cpu": {}}, "programs": {"p": program}}
+    (project / "targets.yaml").write_text(json.dumps(document))
+    done = gpubuild("build", cwd=project, seeded=True)
+    assert done.code == 0, done.err
+    return project
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    yield from started(tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A good worker, and a bad one with the preload of the parameter."""
+    (tmp_path / "bad.py").write_text(PRELOAD.replace("ANSWER", request.param))
+    made = Cluster(tmp_path / "cluster")
+    try:
+        made.start_worker("good")
+        made.start_worker("bad", "--preload", str(tmp_path / "bad.py"))
+        yield made
+    finally:
+        made.close()
+
+
+def executor(cluster: Cluster) -> str:
+    return f"dask:{json.loads(cluster.file.read_text())['address']}"
+
+
+@pytest.mark.parametrize("mixed", [REFUSE, KILL], indirect=True, ids=["refuses", "kills"])
+def test_another_worker_gets_what_one_refused_or_killed(local: Path, mixed: Cluster) -> None:
+    done = remote(local, mixed, mixed.folder.parent.name)
+    assert done.code == 0, done.err
+    assert set(workers(done)) == {"good"}
+    assert "on this machine" not in done.err
+    assert outputs(local / mixed.folder.parent.name) == outputs(local / "build")
+
+
+@pytest.mark.parametrize("mixed", [REFUSE, KILL], indirect=True, ids=["refuses", "kills"])
+def test_without_retries_it_runs_here(local: Path, mixed: Cluster) -> None:
+    folder = mixed.folder.parent.name
+    done = remote(local, mixed, folder, retries=0)
+    assert done.code == 0, done.err
+    assert "ran on this machine: a worker" in done.err
+    assert outputs(local / folder) == outputs(local / "build")
+
+
+@pytest.mark.parametrize("mixed", [SLEEP], indirect=True, ids=["sleeps"])
+def test_a_step_that_takes_long_is_started_here_too(local: Path, mixed: Cluster) -> None:
+    began = time.monotonic()
+    done = remote(local, mixed, "slow", "-j1", only=False, timeouts={"step": 1800})
+    assert done.code == 0, done.err
+    assert time.monotonic() - began < 90
+    assert "bad" not in workers(done)
+    assert "ran on this machine: the workers took longer" in done.err
+    assert outputs(local / "slow") == outputs(local / "build")
+
+
+def test_only_the_first_steps_wait_for_a_worker(local: Path, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        began = time.monotonic()
+        done = remote(local, cluster, "no_workers", "-j8", timeouts={"no_worker": 20})
+    finally:
+        cluster.close()
+    assert done.code == 0, done.err
+    assert time.monotonic() - began < 70  # outline, compile, bundle and host would wait 20 s each
+    assert "has no workers yet: waiting" in done.err
+    assert "steps ran on this machine: no worker with the same tools is left" in done.err
+    assert outputs(local / "no_workers") == outputs(local / "build")
+
+
+def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> None:
+    (tmp_path / "count.py").write_text(PRELOAD.replace("ANSWER", COUNT))
+    counted = tmp_path / "counted"
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        for name in ("w1", "w2"):
+            cluster.start_worker(name, "--preload", str(tmp_path / "count.py"), COUNTED=str(counted))
+        done = remote(local, cluster, "one_job", jobs=1)
+    finally:
+        cluster.close()
+    assert done.code == 0, done.err
+    steps = len(workers(done))
+    assert steps > 5
+    assert counted.read_text() == "+-" * steps
+    assert "on this machine" not in done.err
+
+
+def test_where_steps_ran_is_shown(local: Path, cluster: Cluster) -> None:
+    trace = local / "trace.json"
+    done = remote(local, cluster, "shown", "--trace", str(trace))
+    assert done.code == 0, done.err
+    ran = {step["id"]: step["worker"] for step in done.document["steps"] if "worker" in step}
+    assert "outline/k1.mlir" in ran  # its source has over 1 MB
+    lines = (local / "shown" / ".gpubuild" / "builds.jsonl").read_text().splitlines()
+    logged = {step["id"]: step["worker"] for step in json.loads(lines[-1])["steps"] if "worker" in step}
+    events = json.loads(trace.read_text())["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    traced = {e["name"]: lanes[e["tid"]] for e in events if e["ph"] == "X" and "worker" in e["args"]}
+    assert ran == logged == traced
+    page = gpubuild("report", "-f", "shown.yaml", "--build-dir", "shown", "-o", "page.html", cwd=local)
+    assert page.code == 0, page.err
+    text = (local / "page.html").read_text()
+    assert all(f">{worker}</text>" in text for worker in set(ran.values()))
+
+
+def test_scons_uses_the_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    project = copy_of_the_project(tmp_path)
+    script = project / "SConstruct"
+    changes = f'GPUBUILD_DIR="#there", GPUBUILD_CACHE=False, GPUBUILD_EXECUTOR="{executor(cluster)}"'
+    script.write_text(script.read_text().replace('"targets.yaml"', f'"targets.yaml", {changes}'))
+    done = scons("-j4", cwd=project, env={"GPUBUILD_EXECUTE_ONLY": "1"})
+    assert done.code == 0, done.out + done.err
+    assert "on this machine" not in done.err
+    (line,) = (project / "there" / ".gpubuild" / "builds.jsonl").read_text().splitlines()
+    assert {step["kind"] for step in json.loads(line)["steps"] if "worker" in step} >= {"compile", "host"}
+    assert outputs(project / "there") == outputs(the_project() / "build")
+
+
+def test_python_uses_the_cluster(local: Path, cluster: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "use.py"
+    script.write_text(
+        "import sys, gpubuild\n"
+        "project = gpubuild.load_project(sys.argv[1])\n"
+        "done = project.build(build_dir=sys.argv[2], use_cache=False, executor=sys.argv[3], fallback=False)\n"
+        "print(done.ok, *{step.worker for step in done.steps if step.worker})\n"
+    )
+    done = run_module(
+        script.stem, str(local), str(local / "python"), executor(cluster), cwd=tmp_path,
+        env={"GPUBUILD_EXECUTE_ONLY": "1"},
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert sorted(done.out.split()) == ["True", "w1", "w2"]
+    assert outputs(local / "python") == outputs(local / "build")
+
+
+def test_generated_projects_and_examples_have_the_same_bytes(cluster: Cluster, tmp_path: Path) -> None:
+    more = ["--executor", executor(cluster), "--no-fallback"]
+    there = {"GPUBUILD_EXECUTE_ONLY": "1"}
+    assert run_module("bench.generate", tmp_path, "--files", str(FILES), cwd=ROOT).code == 0
+    here = gpubuild("build", "--no-cache", "--build-dir", "here", cwd=tmp_path)
+    assert here.code == 0, here.err
+    done = gpubuild("build", "--no-cache", "--build-dir", "there", "--json", *more, cwd=tmp_path, env=there)
+    assert done.code == 0, done.err
+    assert len(workers(done)) == FILES * 12
+    assert outputs(tmp_path / "here") == outputs(tmp_path / "there")
+    if FILES < ALL:
+        return
+    places = ["--build-dir", str(tmp_path / "examples"), "--cache-dir", str(tmp_path / "cache")]
+    done = gpubuild("build", "-f", ROOT / "targets.yaml", *places, *more, cwd=tmp_path, env=there)
+    assert done.code == 0, done.err
+    assert outputs(tmp_path / "examples") == outputs(built_examples() / "build")
