@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from gpubuild.engine.mathlib import libdevice_calls
 from gpubuild.engine.ir import llvm
+from gpubuild.engine.mathlib import libdevice_calls
 
 # What MLIR's math dialect reaches through convert-gpu-to-nvvm.
 REACHED = [
