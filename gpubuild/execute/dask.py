@@ -131,7 +131,7 @@ class DaskExecutor:
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
-        self._waited_for_workers = False  # in vain: later steps do not wait again
+        self._waited_for_workers = False  # later steps do not wait again
         self._answered = threading.Event()  # a worker listed its tools
         self._ended = threading.Event()
         self._client = self._connect()

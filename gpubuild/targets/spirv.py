@@ -1,6 +1,6 @@
 """SPIR-V: facts of the kind ``spirv``, devices that take SPIR-V through OpenCL.
 
-Chips are versions of SPIR-V: what a device takes is said by its driver (CL_DEVICE_IL_VERSION). Extensions are
+Chips are versions of SPIR-V; a driver lists those that its device takes (CL_DEVICE_IL_VERSION). Extensions are
 LLVM's names (``--spirv-ext``), which are those of the Khronos registry.
 """
 

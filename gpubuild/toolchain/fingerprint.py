@@ -47,6 +47,7 @@ SHAPING = (
     "settings.py",
     "support/atomic_write.py",
     "support/frozen.py",
+    "support/spirv.py",
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",
     "toolchain/run.py",

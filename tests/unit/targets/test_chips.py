@@ -12,6 +12,7 @@ from gpubuild.targets.amd import AMD, gfx_version
 from gpubuild.targets.cpu import CPU, NATIVE
 from gpubuild.targets.nvidia import NVIDIA, ptx_features
 from gpubuild.targets.registry import kinds, of_name, of_triple, register, vendors
+from gpubuild.targets.spirv import SPIRV
 from gpubuild.targets.vendor import Vendor
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
@@ -164,7 +165,7 @@ def test_every_gpu_chip_names_its_own_kind() -> None:
         ("amdgcn-amd-amdpal", AMD),
         (X86, CPU),
         (ARM, CPU),
-        ("spirv64-unknown-unknown", None),
+        ("spirv64v1.3-unknown-unknown", SPIRV),
         ("", None),
         (None, None),
     ],
@@ -178,4 +179,4 @@ def test_a_kind_has_one_vendor() -> None:
     before = kinds()
     with pytest.raises(ValueError, match="kind cpu has a vendor"):
         register(CPU)
-    assert kinds() == before == ("nvvm", "rocdl", "cpu")
+    assert kinds() == before == ("nvvm", "rocdl", "spirv", "cpu")

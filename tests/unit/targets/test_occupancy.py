@@ -59,7 +59,7 @@ def test_estimates(chip, registers, shared, workgroup, percent, limit) -> None:
 def test_what_is_not_known_is_not_guessed() -> None:
     for chip in ("sm_999", "x86-64-v3", "gfx9999"):
         assert estimate(chip, 8, 0) is None
-    assert [vendor.occupancy("", 8, 0) for vendor in vendors()] == [None] * 3
+    assert [vendor.occupancy("", 8, 0) for vendor in vendors()] == [None] * 4
 
 
 def test_more_registers_or_memory_never_help() -> None:
