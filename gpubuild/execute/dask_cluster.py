@@ -60,9 +60,7 @@ def default_threads(cpus: int, memory_bytes: int) -> int:
 
 
 def dask_setup(worker: object) -> None:
-    """Load what steps need and identify the tools. Dask calls this when a worker starts."""
-    import gpubuild.execute.dask  # noqa: F401 - steps call it
-
+    """Identify the tools, which takes long the first time. Dask calls this when a worker starts."""
     identity()
 
 

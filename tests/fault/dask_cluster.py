@@ -21,7 +21,7 @@ class Cluster:
     ``variables`` are for all of them: those of certificates, for example.
     """
 
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", **variables: str) -> None:
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", port: int = 0, **variables: str) -> None:
         self.folder = folder
         self.file = folder / "scheduler.json"
         self._host = host
@@ -30,7 +30,7 @@ class Cluster:
         self._started: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start(
             *("distributed.cli.dask_scheduler", "--scheduler-file", str(self.file), "--no-dashboard"),
-            *("--host", host, "--port", "0"),
+            *("--host", host, "--port", str(port)),
         )
         wait_until(self.file.exists)
 
@@ -99,6 +99,17 @@ class Cluster:
         """Stop a worker and its nanny, without ending them."""
         for pid in (nanny.pid, *children(nanny.pid)):
             os.kill(pid, signal.SIGSTOP)
+
+    def run(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start another process, of a module of these tests, that ends with the cluster."""
+        return self._start(module, *arguments, PYTHONPATH=str(Path(__file__).parents[1]))
+
+    def end_by_force(self) -> None:
+        """Kill scheduler and nannies: everything below them must end by itself."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+        wait_until(lambda: not self.processes(), 60)
 
     def close(self) -> None:
         """End all processes."""

@@ -44,7 +44,12 @@ func.func @main() -> i32 {
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that was built on this machine, into the folder ``build``."""
-    project = tmp_path_factory.mktemp("project")
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+def make_project(project: Path) -> Path:
+    """Write a project, and build it on this machine into the folder `build`."""
+    project.mkdir(exist_ok=True)
     names = [f"k{number}.mlir" for number in range(SOURCES)]
     for number, name in enumerate(names):
         (project / name).write_text(KERNEL.format(number=number))
