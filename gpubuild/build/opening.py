@@ -58,7 +58,7 @@ def open_builder(
         config = replace(project.cache, directory=directory) if options.use_cache else None
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
-        execute = execute_settings(project, settings, options)
+        execute = execute_settings(project.execute, settings, options)
         executor = LazyExecutor(workers, partial(_executor, execute=execute, listener=listener))
         if execute is None:
             executor.use_early()
@@ -149,7 +149,7 @@ def _local_executor(workers: int) -> Executor:
     return LocalExecutor(workers)
 
 
-def execute_settings(project: Project, settings: Settings, options: BuildOptions) -> Execute | None:
+def execute_settings(configured: Execute | None, settings: Settings, options: BuildOptions) -> Execute | None:
     """Return the cluster to use: of the options, else the environment, else the project; ``None`` for none.
 
     Raises ``UsageError``.
@@ -157,7 +157,7 @@ def execute_settings(project: Project, settings: Settings, options: BuildOptions
     where = options.executor or settings.executor
     if where == "local":
         return None
-    execute = project.execute
+    execute = configured
     if where:
         engine, _, address = where.partition(":")
         if engine != "dask" or not address:
@@ -174,11 +174,11 @@ def execute_settings(project: Project, settings: Settings, options: BuildOptions
         verify=execute.verify if verify is None else verify,
         insecure=execute.insecure or options.insecure_remote,
     )
-    _check_address(execute)
+    check_address(execute)
     return execute
 
 
-def _check_address(execute: Execute) -> None:
+def check_address(execute: Execute) -> None:
     """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
     address = execute.dask
     scheme, _, rest = address.partition("://")

@@ -86,7 +86,8 @@ def _cache(settings: Settings, project: Project | None) -> tuple[Path, str]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run the command; the exit code is 0 if all required tools were found."""
+    """Run the command; the exit code is 0 if all required tools were found, also on the cluster."""
+    from gpubuild.cli import doctor_remote
     from gpubuild.toolchain import runtime_library
     from gpubuild.toolchain.find import Toolchain
 
@@ -98,8 +99,10 @@ def execute(options: argparse.Namespace) -> int:
     targets = [_row(target, tools) for target in project.targets.values()] if project else []
     healthy = all(row.found for row in rows if row.required)
     cache, problem = _cache(options.settings, project)
+    remote = doctor_remote.look(options, project) if options.remote else None
+    code = 0 if healthy and (remote is None or remote.ok) else EXIT_USAGE
     if options.json:
-        document = {
+        document: dict[str, object] = {
             "schema": 1,
             "gpubuild": __version__,
             "python": platform.python_version(),
@@ -109,8 +112,10 @@ def execute(options: argparse.Namespace) -> int:
             "targets": [{**asdict(row), "found": row.found} for row in targets],
             "cache": {"directory": str(cache), "problem": problem},
         }
+        if remote is not None:
+            document["remote"] = remote.document()
         console.print(dump(document))
-        return 0 if healthy else EXIT_USAGE
+        return code
     console.print(
         f"gpubuild {__version__} on Python {platform.python_version()}, {sys.platform} {platform.machine()}"
     )
@@ -135,16 +140,22 @@ def execute(options: argparse.Namespace) -> int:
     if project and targets:
         console.print(f"targets of {shown_path(project.file)}")
     for target in targets:
-        word, style = ("ok", "green") if target.found else ("missing", "red")
-        if target.found and target.wanted:
-            word, style = "partly", "yellow"
-        mark = paint(f"{word:7}", style, on=console.color_out)
-        console.print(f"{mark}  {target.name:{width}}  {target.kind:5} {target.chip:12}  {_needs(target)}")
+        console.print(_line(target, width, color=console.color_out))
+    if remote is not None:
+        doctor_remote.show(remote, console)
     if healthy:
         console.print("all required tools found")
     else:
         console.print("a required tool is missing: see above")
-    return 0 if healthy else EXIT_USAGE
+    return code
+
+
+def _line(target: TargetRow, width: int, *, color: bool) -> str:
+    word, style = ("ok", "green") if target.found else ("missing", "red")
+    if target.found and target.wanted:
+        word, style = "partly", "yellow"
+    mark = paint(f"{word:7}", style, on=color)
+    return f"{mark}  {target.name:{width}}  {target.kind:5} {target.chip:12}  {_needs(target)}"
 
 
 def _needs(target: TargetRow) -> str:

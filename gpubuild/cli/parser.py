@@ -130,6 +130,15 @@ examples:
 
 Watched: the project file, the sources, and every header and library that the build has read.
 """
+_WORKER_EPILOG = """\
+examples:
+  gpubuild worker tls://head-node:8786
+  srun gpubuild worker --scheduler-file /shared/scheduler.json --jobs 16
+  gpubuild worker tls://head-node:8786 -- --interface ib0
+                                    options after -- are those of `dask worker`
+
+It runs until Ctrl-C, or until the scheduler is gone. See docs/how-to/cluster.md.
+"""
 _COMPLETION_EPILOG = """\
 add one of these to the settings of your shell:
   eval "$(gpubuild completion bash)"      in ~/.bashrc
@@ -203,8 +212,8 @@ def make_parser(*, only: str = "") -> Parser:
 
 
 def _split_program_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments of the command and those after ``--``, for the program to run."""
-    if arguments[:1] in (["run"], ["watch"]) and "--" in arguments:
+    """Return the arguments of the command and those after ``--``, for the program that it runs."""
+    if arguments[:1] in (["run"], ["watch"], ["worker"]) and "--" in arguments:
         at = arguments.index("--")
         return list(arguments[:at]), list(arguments[at + 1 :])
     return list(arguments), []
@@ -384,6 +393,12 @@ def _doctor(commands: argparse._SubParsersAction[Parser]) -> None:
         "-f", "--file", type=path, metavar="FILE",
         help="the project whose targets are checked (default: targets.yaml, if it exists)",
     )  # fmt: skip
+    parser.add_argument(
+        "--remote", action="store_true",
+        help="also compare the tools of the cluster's workers with those of this machine",
+    )  # fmt: skip
+    add_options(parser, "executor", text="the cluster, as dask:ADDRESS (default: that of the project)")
+    add_options(parser, "insecure_remote")
     add_options(parser, "json")
 
 
@@ -509,6 +524,25 @@ def _add_output(parser: Parser, default: str) -> None:
     )  # fmt: skip
 
 
+def _worker(commands: argparse._SubParsersAction[Parser]) -> None:
+    parser = add_command(
+        commands, "worker", "run compile steps for builds on other machines, as a worker of a Dask cluster",
+        epilog=_WORKER_EPILOG,
+    )  # fmt: skip
+    parser.usage = "gpubuild worker [options] (ADDRESS | --scheduler-file FILE) [-- OPTIONS]"
+    parser.add_argument("address", nargs="?", metavar="ADDRESS", help="of the scheduler: tls://HOST:PORT")
+    parser.add_argument(
+        "--scheduler-file", type=path, metavar="FILE", help="the file that `dask scheduler` wrote"
+    )
+    add_options(parser, "jobs", text="run N steps at once (default: the number of CPUs, if memory suffices)")
+    parser.add_argument(
+        "--memory", metavar="SIZE",
+        help="memory for steps, such as 32GiB: 512 MiB for each (default: that of the machine)",
+    )  # fmt: skip
+    parser.add_argument("--name", metavar="NAME", help="a unique name (default: HOST-PID)")
+    add_options(parser, "insecure_remote")
+
+
 def _completion(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "completion", "print a completion script for your shell", epilog=_COMPLETION_EPILOG
@@ -528,5 +562,5 @@ _OFTEN = {"build": _build, "run": _run}
 _ALL = (
     *_OFTEN.values(),
     *(_check, _test, _export, _install, _compile, _explain, _inspect, _doctor, _clean, _init, _cache),
-    *(_graph, _report, _watch, _compdb, _completion),
+    *(_graph, _report, _watch, _compdb, _worker, _completion),
 )

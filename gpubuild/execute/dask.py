@@ -1,4 +1,4 @@
-"""Run compile steps on the workers of a Dask cluster. The only module that imports Dask.
+"""Run compile steps on the workers of a Dask cluster. Only this module and ``dask_cluster`` import Dask.
 
 A step goes to workers whose Python and tools are the same bytes as here. What cannot be sent, or comes
 back without an answer, runs on this machine, unless the user forbids that. The Dask worker itself loads no
@@ -25,10 +25,10 @@ from gpubuild.errors import (
     NoRoomError,
     StepError,
     StepKilledError,
-    UsageError,
 )
 from gpubuild.execute import wire
 from gpubuild.execute.agent import Agent, identity
+from gpubuild.execute.dask_cluster import NoSchedulerError, connect
 from gpubuild.execute.executor import Executor, Future
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
@@ -45,7 +45,6 @@ _SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
 _UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
 _RESULT_SECONDS = 30.0
 _NO_WORKER = "no worker with the same tools is left"
-_INSTALL = 'install it: pip install "distributed>=2026.8"'
 
 # --- on the worker -----------------------------------------------------------------------------------------
 
@@ -192,23 +191,11 @@ class DaskExecutor:
 
     def _connect(self) -> Any:  # noqa: ANN401 - Dask's client, or None
         try:
-            import dask
-            import distributed
-        except ImportError as error:
-            raise UsageError("Dask is not installed here", hint=_INSTALL) from error
-        # Its advice about large arguments is for analysts. wire.MOST_INLINE limits ours.
-        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"})
-        where: dict[str, Any] = {"address": self._execute.dask}
-        if self._execute.scheduler_file is not None:
-            where = {"scheduler_file": str(self._execute.scheduler_file)}
-        try:
-            make: Any = distributed.Client  # has no types
-            return make(**where, timeout=self._execute.connect_seconds, name="gpubuild", set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            text = f"no Dask scheduler answers at {self._execute.shown}: {error or type(error).__name__}"
+            return connect(self._execute)
+        except NoSchedulerError as error:
             if not self._execute.fallback:
-                raise UsageError(text, hint="start it, or leave --no-fallback out") from error
-            self._warn(f"{text}; all steps run on this machine")
+                raise error.with_(hint="start it, or leave --no-fallback out") from error
+            self._warn(f"{error.message}; all steps run on this machine")
             return None
 
     # --- which workers there are -----------------------------------------------------------------------

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 PATIENCE = 120.0
@@ -14,29 +16,57 @@ _MARK = "GPUBUILD_TEST_CLUSTER"
 
 
 class Cluster:
-    """A scheduler and workers; ``folder`` has its files, and marks its processes."""
+    """A scheduler and workers; ``folder`` has its files, and marks its processes.
 
-    def __init__(self, folder: Path) -> None:
+    ``variables`` are for all of them: those of certificates, for example.
+    """
+
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", port: int = 0, **variables: str) -> None:
         self.folder = folder
         self.file = folder / "scheduler.json"
+        self._host = host
+        self._variables = variables
         (folder / "tmp").mkdir(parents=True)
         self._started: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", "0")
+        self.scheduler = self._start(
+            *("distributed.cli.dask_scheduler", "--scheduler-file", str(self.file), "--no-dashboard"),
+            *("--host", host, "--port", str(port)),
+        )
         wait_until(self.file.exists)
 
-    def start_worker(self, name: str, *options: str, **variables: str) -> subprocess.Popen[bytes]:
-        """Start a worker with one thread, and return its nanny."""
+    @property
+    def address(self) -> str:
+        """Return the address of the scheduler."""
+        return str(json.loads(self.file.read_text())["address"])
+
+    def start_worker(
+        self, name: str, *options: str, before: Sequence[str] = (), **variables: str
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker with one job slot, and return its nanny. ``options`` are Dask's.
+
+        ``before`` is a command that runs it elsewhere.
+        """
         return self._start(
-            "worker", "--name", name, "--nthreads", "1", "--host", "127.0.0.1", *options, **variables
+            *("gpubuild", "worker", "--scheduler-file", str(self.file), "--name", name, "--jobs", "1", "--"),
+            *("--host", self._host, *options),
+            before=before,
+            **variables,
         )
 
-    def _start(self, what: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--scheduler-file", str(self.file)]
-        environment = {**os.environ, **variables, _MARK: str(self.folder), "TMPDIR": str(self.folder / "tmp")}
-        log = (self.folder / "log").open("ab")
-        process = subprocess.Popen(
-            [*command, "--no-dashboard", *arguments], env=environment, stdout=log, stderr=log, cwd=self.folder
-        )
+    def wait_for_workers(self, count: int) -> None:
+        """Wait until so many workers have ever been registered."""
+        wait_until(lambda: (self.folder / "log").read_text().count("Registered to:") >= count)
+
+    def _start(
+        self, module: str, *arguments: str, before: Sequence[str] = (), **variables: str
+    ) -> subprocess.Popen[bytes]:
+        command = [*before, sys.executable, "-m", module, *arguments]
+        own = {_MARK: str(self.folder), "TMPDIR": str(self.folder / "tmp")}
+        with (self.folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                command, env={**os.environ, **own, **self._variables, **variables},
+                stdout=log, stderr=log, cwd=self.folder,
+            )  # fmt: skip
         self._started.append(process)
         return process
 
@@ -67,9 +97,19 @@ class Cluster:
 
     def stop(self, nanny: subprocess.Popen[bytes]) -> None:
         """Stop a worker and its nanny, without ending them."""
-        listed = Path(f"/proc/{nanny.pid}/task/{nanny.pid}/children").read_text().split()
-        for pid in (nanny.pid, *map(int, listed)):
+        for pid in (nanny.pid, *children(nanny.pid)):
             os.kill(pid, signal.SIGSTOP)
+
+    def run(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start another process, of a module of these tests, that ends with the cluster."""
+        return self._start(module, *arguments, PYTHONPATH=str(Path(__file__).parents[1]))
+
+    def end_by_force(self) -> None:
+        """Kill scheduler and nannies: everything below them must end by itself."""
+        for process in self._started:
+            process.kill()
+            process.wait()
+        wait_until(lambda: not self.processes(), 60)
 
     def close(self) -> None:
         """End all processes."""
@@ -78,6 +118,12 @@ class Cluster:
         for process in self._started:
             process.wait()
         wait_until(lambda: not self.processes() or not self.kill(""))
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that any thread of a process started."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(number) for listed in lists for number in listed.read_text().split()]
 
 
 def wait_until(condition: object, seconds: float = PATIENCE) -> None:

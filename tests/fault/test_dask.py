@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import Outcome, gpubuild, seed
-from fault.dask_cluster import PATIENCE, Cluster, wait_until
+from fault.dask_cluster import PATIENCE, Cluster, children, wait_until
 
 # Importing it here would change how errors are pickled.
 if find_spec("distributed") is None:
@@ -44,7 +44,12 @@ func.func @main() -> i32 {
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that was built on this machine, into the folder ``build``."""
-    project = tmp_path_factory.mktemp("project")
+    return make_project(tmp_path_factory.mktemp("project"))
+
+
+def make_project(project: Path) -> Path:
+    """Write a project, and build it on this machine into the folder `build`."""
+    project.mkdir(exist_ok=True)
     names = [f"k{number}.mlir" for number in range(SOURCES)]
     for number, name in enumerate(names):
         (project / name).write_text(KERNEL.format(number=number))
@@ -179,8 +184,7 @@ def test_a_worker_that_stops(local: Path, tmp_path: Path, when: str) -> None:
     try:
         stopping, _ = cluster.start_worker("w1"), cluster.start_worker("w2")
         file = project_for(local, cluster, f"stopped_{when[:2]}", timeouts={"no_worker": 3, "step": 4})
-        log = cluster.folder / "log"
-        wait_until(lambda: log.read_text().count("Registered to:") == 2)
+        cluster.wait_for_workers(2)
         if when == "before":
             cluster.stop(stopping)
         command = [sys.executable, "-m", "gpubuild", *arguments(file)]
@@ -210,8 +214,10 @@ def test_a_worker_that_comes_back_elsewhere(local: Path, tmp_path: Path) -> None
         )  # fmt: skip
         assert build.stdout is not None
         assert "outline" in build.stdout.readline()
-        for pid in Path(f"/proc/{nanny.pid}/task/{nanny.pid}/children").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+        found = children(nanny.pid)
+        assert found
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
         _, err = build.communicate(timeout=60)
         assert build.returncode == 0, err
         assert outputs(local / file.stem) == outputs(local / "build")

@@ -1,0 +1,135 @@
+"""What a cluster costs: the client's time and memory per step, overhead per step, and efficiency.
+
+``python bench/remote.py [overhead|efficiency|client]``: a real scheduler and our own ``DaskExecutor``. Steps
+are replaced by sleeps on workers with many threads: everything but the compiler is real.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from gpubuild.execute.dask import DaskExecutor
+from gpubuild.execute.executor import Future
+from gpubuild.execute.local import LocalExecutor
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.job import Job, JobInput
+from gpubuild.model.project import Execute
+from gpubuild.model.step import OutlineParams, StepKind
+
+PROCESSES = 4  # worker processes; their threads are the simulated workers
+# Loaded into each worker: answers a job after a sleep. The result is one blob of 28 kB, as measured.
+SLEEP = """
+import os, time
+from gpubuild.execute import dask, wire
+from gpubuild.model.digest import digest_bytes
+SECONDS = float(os.environ["BENCH_SECONDS"])
+DATA = bytes(28_000)
+def run_message(message):
+    time.sleep(SECONDS)
+    request = wire.unpack_request(message)
+    blob = {"name": "module", "digest": digest_bytes(DATA), "size_bytes": len(DATA), "executable": False}
+    return wire._pack({"worker": "w", "result": {"step_id": request.step, "result": {"blobs": [blob]}},
+                       "blobs": [DATA]})
+dask.run_message = run_message
+"""
+
+
+def _jobs(folder: Path, count: int) -> list[Job]:
+    source = folder / "source"
+    source.write_bytes(bytes(10_000))
+    digest = digest_bytes(bytes(10_000))
+    jobs = []
+    for number in range(count):
+        workdir = folder / str(number)
+        workdir.mkdir()
+        jobs.append(
+            Job(
+                step_id=f"step/{number}", kind=StepKind.OUTLINE, params=OutlineParams(),
+                inputs=(JobInput(name="source", path=source, digest=digest),),
+                output_names=("module",), tools={}, workdir=workdir,
+            )
+        )  # fmt: skip
+    return jobs
+
+
+def simulate(workers: int, seconds: float, count: int) -> dict[str, float]:
+    """Run ``count`` sleeping steps on ``workers`` slots, as a build does: a full queue, kept full."""
+    with tempfile.TemporaryDirectory(prefix="bench-remote-") as name:
+        folder = Path(name)
+        (folder / "sleep.py").write_text(SLEEP)
+        file = folder / "s.json"
+        environment = {**os.environ, "BENCH_SECONDS": str(seconds)}
+        run = [sys.executable, "-m"]
+        started = [
+            subprocess.Popen(
+                [*run, "distributed.cli.dask_scheduler", "--scheduler-file", str(file), "--host",
+                 "127.0.0.1", "--port", "0", "--no-dashboard"], stderr=subprocess.DEVNULL,
+            )
+        ]  # fmt: skip
+        local = LocalExecutor(1)
+        try:
+            processes = min(PROCESSES, workers)
+            for _ in range(processes):
+                started.append(
+                    subprocess.Popen(
+                        [*run, "gpubuild", "worker", "--scheduler-file", str(file), "--jobs",
+                         str(workers // processes), "--quiet", "--", "--preload", str(folder / "sleep.py"),
+                         "--host", "127.0.0.1"], env=environment, stderr=subprocess.DEVNULL,
+                    )
+                )  # fmt: skip
+            while not file.exists():
+                time.sleep(0.1)
+            jobs = _jobs(folder, count)
+            executor = DaskExecutor(local, Execute(scheduler_file=file, only=True), print)
+            while executor.workers < 1 + 2 * workers:
+                time.sleep(0.1)
+            began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+            room = threading.Semaphore(executor.workers)
+            futures: list[Future] = []
+            for job in jobs:
+                room.acquire()
+                future = executor.submit(job)
+                future.when_done(lambda _: room.release())
+                futures.append(future)
+            for future in futures:
+                future.result()
+            wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF)
+            executor.close()
+        finally:
+            for process in started:
+                process.kill()
+            for process in started:
+                process.wait()
+            local.close()
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "wall s": wall,
+        "efficiency %": 100 * count * seconds / workers / wall,
+        "client CPU ms per step": 1e3 * cpu / count,
+        "overhead ms per step": 1e3 * (wall - count * seconds / workers) * workers / count,
+        "client memory MB": after.ru_maxrss / 1024,
+        "of it for steps MB": (after.ru_maxrss - before.ru_maxrss) / 1024,
+    }
+
+
+CASES = {
+    "overhead": (1, 0.2, 50),
+    "100": (100, 2.0, 1000),
+    "1000": (1000, 10.0, 3000),
+    "client": (200, 0.0, 10_000),
+}
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        workers, seconds, count = CASES[name]
+        found = simulate(workers, seconds, count)
+        print(f"{name}: {count} steps of {seconds:g} s, {workers} workers: ", end="")
+        print(", ".join(f"{key} {value:.1f}" for key, value in found.items()), flush=True)

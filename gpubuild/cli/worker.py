@@ -1,0 +1,37 @@
+"""``gpubuild worker``: start a Dask worker that runs compile steps, in place of this process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from importlib.util import find_spec
+
+from gpubuild import environment
+from gpubuild.build.opening import check_address
+from gpubuild.cli.cache import parse_size
+from gpubuild.errors import UsageError
+from gpubuild.model.project import Execute
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run the command. Does not return: Dask's own command handles Ctrl-C and SIGTERM, and ends cleanly."""
+    from gpubuild.execute import dask_cluster
+
+    if bool(options.address) == bool(options.scheduler_file):
+        raise UsageError("name either the ADDRESS of a scheduler or its --scheduler-file")
+    if find_spec("distributed") is None:
+        raise UsageError("Dask is not installed here", hint=dask_cluster.INSTALL)
+    where = ["--scheduler-file", str(options.scheduler_file)]
+    if options.address:
+        check_address(Execute(dask=options.address, insecure=options.insecure_remote))
+        where = [options.address]
+    memory = parse_size(options.memory) if options.memory else 0
+    threads = options.jobs or options.settings.jobs
+    threads = threads or dask_cluster.default_threads(len(os.sched_getaffinity(0)), memory)
+    name = options.name or f"{platform.node()}-{os.getpid()}"
+    command = dask_cluster.worker_command(where, name, threads, options.program_arguments)
+    if not options.quiet:
+        options.console.note(f"worker {name}: {threads} step{'s' if threads > 1 else ''} at once")
+    os.execve(sys.executable, command, environment.whole())  # noqa: S606 - our own interpreter

@@ -1,0 +1,151 @@
+"""Start a Dask worker for compile steps, and query the workers of a scheduler.
+
+Dask loads this module into each worker as its preload. ``execute.dask`` sends the steps.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from gpubuild.errors import UsageError
+from gpubuild.execute.agent import identity
+from gpubuild.model.project import Execute
+from gpubuild.support.frozen import frozen
+
+INSTALL = 'install it: pip install "distributed>=2026.8"'
+STEP_BYTES = 512 << 20  # what a step may need
+_DEATH_SECONDS = "60"  # without a scheduler a worker ends
+_ROUND_TRIPS = 3
+
+
+class NoSchedulerError(UsageError):
+    """No scheduler answered."""
+
+
+@frozen
+class RemoteWorker:
+    """A worker, with the identity that ``execute.agent`` reports; without an answer it has a ``problem``."""
+
+    name: str
+    address: str
+    threads: int
+    identity: Mapping[str, str]
+    seconds: float  # one round trip
+    problem: str = ""
+
+
+def worker_command(where: Sequence[str], name: str, threads: int, more: Sequence[str]) -> list[str]:
+    """Return the command that runs a Dask worker; ``where`` and ``more`` are arguments of Dask's.
+
+    Dask neither limits memory nor spills: compilers run in other processes, and answers are small.
+    """
+    return [
+        *(sys.executable, "-m", "distributed.cli.dask_worker", *where),
+        *("--name", name, "--nthreads", str(threads), "--nworkers", "1", "--memory-limit", "0"),
+        *("--no-dashboard", "--death-timeout", _DEATH_SECONDS, "--preload", __name__),
+        *more,
+    ]
+
+
+def default_threads(cpus: int, memory_bytes: int) -> int:
+    """Return how many steps run at once on ``cpus``, if ``memory_bytes`` are for them (0: the machine's)."""
+    from distributed.system import MEMORY_LIMIT  # of the machine or the control group
+
+    return max(1, min(cpus, (memory_bytes or int(MEMORY_LIMIT)) // STEP_BYTES))
+
+
+def dask_setup(worker: object) -> None:
+    """Identify the tools, which takes long the first time. Dask calls this when a worker starts."""
+    identity()
+
+
+def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has no types
+    """Return a client of the scheduler. Raises ``UsageError`` without Dask, certificates or an answer."""
+    try:
+        import dask
+        import distributed
+    except ImportError as error:
+        raise UsageError("Dask is not installed here", hint=INSTALL) from error
+    # Its advice about large arguments is for analysts. wire.MOST_INLINE limits ours.
+    dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"})
+    where: dict[str, Any] = {"address": execute.dask}
+    if execute.scheduler_file is not None:
+        where = {"scheduler_file": str(execute.scheduler_file)}
+    make: Any = distributed.Client
+    try:
+        return make(**where, timeout=execute.connect_seconds, name="gpubuild", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise NoSchedulerError(
+            f"no Dask scheduler answers at {execute.shown}: {error or type(error).__name__}",
+            hint="start one: dask scheduler --scheduler-file FILE",
+        ) from error
+    except TypeError as error:  # of tls:// without an ssl_context
+        raise UsageError(
+            f"{execute.shown} needs certificates, and Dask's configuration names none",
+            hint="set DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the others of docs/how-to/cluster.md",
+        ) from error
+
+
+def query(execute: Execute) -> tuple[float, list[RemoteWorker]]:
+    """Return the round trip time of the scheduler and its workers, by name.
+
+    Raises ``UsageError`` as :func:`connect`.
+    """
+    client = connect(execute)
+    try:
+        seconds = _fastest(lambda: client.run_on_scheduler(int))
+        known = client.scheduler_info(n_workers=-1)["workers"]
+        return seconds, _ask_all(client, known, execute.connect_seconds)
+    finally:
+        with suppress(Exception):
+            client.close(timeout=2)
+
+
+def _ask_all(client: Any, known: Mapping[str, Any], patience: float) -> list[RemoteWorker]:  # noqa: ANN401
+    """Ask all workers at once. One that does not answer in time is reported so."""
+    answers: dict[str, tuple[float, Any]] = {}
+
+    def ask(address: str) -> None:
+        try:
+            found = client.run(identity, workers=[address], on_error="return")[address]
+            answers[address] = (_fastest(lambda: client.run(int, workers=[address])), found)
+        except Exception as error:
+            answers[address] = (0.0, error)
+
+    threads = [threading.Thread(target=ask, args=(address,), daemon=True) for address in known]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + patience
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    rows = []
+    for address, about in known.items():
+        silent = TimeoutError(f"no answer after {patience:g} s")
+        seconds, found = answers.get(address, (0.0, silent))
+        is_known = isinstance(found, dict)
+        rows.append(
+            RemoteWorker(
+                name=str(about.get("name", address)),
+                address=address,
+                threads=int(about["nthreads"]),
+                identity=found if is_known else {},
+                seconds=seconds,
+                problem="" if is_known else str(found) or type(found).__name__,
+            )
+        )
+    return sorted(rows, key=lambda row: row.name)
+
+
+def _fastest(call: Callable[[], object]) -> float:
+    """Return the time of the fastest of some calls."""
+    times = []
+    for _ in range(_ROUND_TRIPS):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return min(times)

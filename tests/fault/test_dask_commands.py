@@ -1,0 +1,174 @@
+"""``gpubuild worker`` and ``gpubuild doctor --remote`` with real schedulers, and certificates."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from e2e.command import ROOT, Outcome, gpubuild, saxpy_project
+from fault.dask_cluster import PATIENCE, Cluster, wait_until
+
+# Importing it here would change how errors are pickled.
+if find_spec("distributed") is None:
+    pytest.skip("Dask is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A worker like this machine, and one with another ptxas."""
+    made = Cluster(tmp_path_factory.mktemp("cluster") / "c")
+    try:
+        made.start_worker("like-us")
+        made.start_worker("other-ptxas", GPUBUILD_PTXAS=shutil.which("true") or "")
+        made.wait_for_workers(2)
+        yield made
+    finally:
+        made.close()
+
+
+def doctor(cwd: Path, address: str, *more: str, **variables: str) -> Outcome:
+    if not (cwd / "targets.yaml").exists():
+        (cwd / "targets.yaml").write_text(
+            "version: 1\ntargets: {cpu: {}, sm_90: {}, gfx90a: {}}\nprograms: {p: {sources: [p.mlir]}}\n"
+            "execute: {dask: 'tcp://localhost:1', timeouts: {connect: 2}}\n"
+        )
+        (cwd / "p.mlir").write_text("")
+    return gpubuild("doctor", "--remote", "--executor", f"dask:{address}", *more, cwd=cwd, env=variables)
+
+
+def test_doctor_compares_tools(cluster: Cluster, tmp_path: Path) -> None:
+    done = doctor(tmp_path, cluster.address, "--json")
+    assert done.code == 0, done.err
+    remote = done.document["remote"]
+    assert remote["ok"]
+    assert 0 < remote["round_trip_ms"] < 5_000
+    same, other = remote["workers"]
+    assert (same["name"], same["differing"], same["kinds"]) == ("like-us", [], ["nvvm", "rocdl", "cpu"])
+    assert (other["name"], other["differing"], other["kinds"]) == ("other-ptxas", ["ptxas"], ["rocdl", "cpu"])
+    assert min(same["round_trip_ms"], other["round_trip_ms"]) > 0
+    text = doctor(tmp_path, cluster.address).out
+    assert re.search(r"ok +like-us +1 step at once +cpython-\d+ +[\d.]+ ms +nvvm, rocdl, cpu", text), text
+    assert "differ from here: ptxas" in text
+
+
+def test_doctor_where_no_worker_is_like_this_machine(cluster: Cluster, tmp_path: Path) -> None:
+    project = saxpy_project(tmp_path / "project")
+    # Constants are folded with other functions of libm.
+    done = doctor(project, cluster.address, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2,-FMA,-AVX,-FMA4,-AVX512F")
+    if "differ from here: host-math" not in done.out:
+        pytest.skip("the CPU has one variant of libm's functions")
+    assert done.code == 2
+    assert "no worker runs steps for cpu, nvvm, rocdl: such steps run on this machine" in done.out
+
+
+def test_doctor_with_a_worker_that_does_not_answer(tmp_path: Path) -> None:
+    made = Cluster(tmp_path / "cluster")
+    try:
+        stopped = made.start_worker("stopped")
+        made.wait_for_workers(1)
+        made.stop(stopped)
+        done = doctor(tmp_path, made.address)
+        assert done.code == 2, done.out
+        assert re.search(r"unused +stopped +1 step at once +no answer after 2 s", done.out)
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("doctor", "--remote"), "no cluster is named"),
+        (("doctor", "--remote", "--executor", "dask:tcp://192.0.2.1:1"), "is not encrypted"),
+        (("worker",), "name either the ADDRESS of a scheduler or its --scheduler-file"),
+        (("worker", "tcp://192.0.2.1:1"), "is not encrypted"),
+        (("worker", "tls://h:1", "--memory", "much"), "'much'"),
+    ],
+)
+def test_usage(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    done = gpubuild(*arguments, cwd=tmp_path)
+    assert done.code == 2
+    assert text in done.err
+
+
+def test_doctor_without_a_scheduler(tmp_path: Path) -> None:
+    done = doctor(tmp_path, "tcp://127.0.0.1:1", "--json")
+    assert done.code == 2
+    assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.document["remote"]["problem"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_worker_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    made = Cluster(tmp_path / "cluster")
+    try:
+        nanny = made.start_worker("w")
+        made.wait_for_workers(1)
+        nanny.send_signal(number)
+        assert nanny.wait(PATIENCE) == 0
+        made.scheduler.kill()
+        wait_until(lambda: not made.processes("dask_worker") and not made.processes("agent"))
+    finally:
+        made.close()
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Run the recipe of docs/how-to/cluster.md, and return the variables that it names."""
+    page = (ROOT / "docs" / "how-to" / "cluster.md").read_text()
+    recipe, variables = re.findall(r"```sh\n(openssl .*?|export DASK.*?)```", page, re.DOTALL)
+    subprocess.run(["bash", "-euc", recipe], cwd=folder, check=True, capture_output=True)
+    script = f"{variables}\nenv -0"
+    listed = subprocess.run(["bash", "-euc", script], cwd=folder, check=True, capture_output=True).stdout
+    found = dict(line.split("=", 1) for line in listed.decode().split("\0") if line.startswith("DASK_"))
+    return {name: value.replace("/shared/tls", str(folder)) for name, value in found.items()}
+
+
+def test_certificates_of_the_recipe(tmp_path: Path) -> None:
+    """Workers and clients with the certificates are let in, others are not."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    variables = certificates(tmp_path)
+    made = Cluster(tmp_path / "cluster", **variables)
+    try:
+        assert made.address.startswith("tls://")
+        made.start_worker("w1")
+        made.wait_for_workers(1)
+        done = doctor(tmp_path, made.address, "--json", **variables)
+        assert done.code == 0, done.out
+        assert [row["name"] for row in done.document["remote"]["workers"]] == ["w1"]
+        outsider = doctor(tmp_path, made.address, "--json")
+        assert outsider.code == 2
+        assert "needs certificates" in outsider.document["remote"]["problem"]
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+             "-subj", "/CN=stranger", "-out", tmp_path / "strange.pem",
+             "-keyout", tmp_path / "strange-key.pem"],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        stranger = {
+            name: str(tmp_path / ("strange-key.pem" if name.endswith("KEY") else "strange.pem"))
+            for name in variables
+            if name.endswith(("__CERT", "__KEY"))
+        }
+        refused = doctor(tmp_path, made.address, "--json", **(variables | stranger))
+        assert refused.code == 2
+        assert "no Dask scheduler answers" in refused.document["remote"]["problem"]
+    finally:
+        made.close()
+
+
+def test_the_worker_command_without_dask(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['distributed'] = None\n"
+        "import importlib.util as u; find = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'distributed' else find(n, *a)\n"
+        "from gpubuild.cli.main import main\nsys.exit(main(['worker', 'tls://h:1']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert 'pip install "gpubuild[dask]"' in done.stderr
