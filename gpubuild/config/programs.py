@@ -88,7 +88,7 @@ class _Reader:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
-        if offload is Offload.CLANG and product is not Product.EXECUTABLE:
+        if offload is Offload.CLANG and product not in (Product.EXECUTABLE, Product.SHARED):
             self._problems.add(
                 node.members["product"].place,
                 f"'product: {product}' cannot have `offload: clang`, whose device code is linked together "
