@@ -85,6 +85,20 @@ def _cache(settings: Settings, project: Project | None) -> tuple[Path, str]:
     return locate(config, settings, root)[0], "" if named else user_cache(settings)[1]
 
 
+def _show_tool(row: ToolRow, width: int, console: Console) -> None:
+    word, style = ("ok", "green") if row.found else ("missing", "red" if row.required else "yellow")
+    mark = paint(f"{word:7}", style, on=console.color_out)
+    console.print(f"{mark}  {row.name:{width}}  {row.version or '-':12}  {row.source or row.needed_by}")
+    indent = " " * (11 + width)
+    if row.path and console.verbose:
+        console.print(f"{indent}{row.path}\n{indent}sha256 {row.fingerprint}")
+    for text in (row.problem, row.fix):
+        if text:
+            console.print(indent + text)
+    if not row.found:
+        console.print(f"{indent}needed by: {row.needed_by}")
+
+
 def execute(options: argparse.Namespace) -> int:
     """Run the command; the exit code is 0 if all required tools were found, also on the cluster."""
     from gpubuild.cli import doctor_remote
@@ -121,17 +135,7 @@ def execute(options: argparse.Namespace) -> int:
     )
     width = max(len(row.name) for row in rows)
     for row in rows:
-        word, style = ("ok", "green") if row.found else ("missing", "red" if row.required else "yellow")
-        mark = paint(f"{word:7}", style, on=console.color_out)
-        console.print(f"{mark}  {row.name:{width}}  {row.version or '-':12}  {row.source or row.needed_by}")
-        indent = " " * (11 + width)
-        if row.path and console.verbose:
-            console.print(f"{indent}{row.path}\n{indent}sha256 {row.fingerprint}")
-        for text in (row.problem, row.fix):
-            if text:
-                console.print(indent + text)
-        if not row.found:
-            console.print(f"{indent}needed by: {row.needed_by}")
+        _show_tool(row, width, console)
     console.print(f"cache {cache}" + f": {problem}" * bool(problem))
     if options.settings.cc is None and "archive" not in toolchain.runtime_files():
         console.print(

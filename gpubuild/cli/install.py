@@ -22,6 +22,21 @@ from gpubuild.support.text import shown_path
 _SYSTEM_LIBRARIES = ("m", "dl", "pthread")  # of the runtime
 
 
+# A request is met by an equal major version that is not older.
+_CMAKE_VERSION = """\
+set(PACKAGE_VERSION "@VERSION@")
+string(REGEX MATCH "^[0-9]+" _gpubuild_major "@VERSION@")
+if(PACKAGE_VERSION VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION
+   AND PACKAGE_FIND_VERSION_MAJOR STREQUAL _gpubuild_major)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+unset(_gpubuild_major)
+"""
+
+
 def execute(options: argparse.Namespace) -> int:
     """Run the command: build, then copy if everything could be built."""
     outcome = build(options, to_err=True)
@@ -30,14 +45,15 @@ def execute(options: argparse.Namespace) -> int:
     console: Console = options.console
     for name in outcome.programs:
         outputs = outcome.report.installs.get(name, ())
-        files: list[tuple[str, Callable[[Path], object]]]
-        if options.into is not None:
-            folder = options.into
-            files = [(output.path.name, _copier(output)) for output in outputs]
-        else:
-            folder = _staged(options.prefix.absolute())
-            files = [(f"{output.install}/{output.path.name}", _copier(output)) for output in outputs]
-            files += _package(outcome.project.programs[name], outputs)
+        program = outcome.project.programs[name]
+        folders = {"bin": "bin", "lib": program.install.lib, "include": program.install.include}
+        folder = options.into if options.into is not None else _staged(options.prefix.absolute())
+        files: list[tuple[str, Callable[[Path], object]]] = []
+        for output in outputs:
+            below = f"{folders[output.install]}/" if options.into is None else ""
+            files += [(below + file, write) for file, write in _named(program, output)]
+        if options.into is None:
+            files += _package(program, outputs)
         for relative, write in files:
             path = folder / relative
             try:
@@ -54,6 +70,29 @@ def _staged(prefix: Path) -> Path:
     """Return the folder that stands for ``prefix`` while a package is made, as DESTDIR says."""
     staging = environment.whole().get("DESTDIR", "")
     return Path(staging, *prefix.parts[1:]).absolute() if staging else prefix
+
+
+def _named(program: Program, output: Output) -> Iterator[tuple[str, Callable[[Path], object]]]:
+    """Yield the file of an output. A library with a version has it in its name, and two links to it."""
+    name, version = output.path.name, program.install.version
+    if output.name != "library" or not program.soname:
+        yield name, _copier(output)
+        return
+    full = f"{name}.{version}"
+    yield full, _copier(output)
+    for link in sorted({name, name + program.soname} - {full}):
+        yield link, _linker(full)
+
+
+def _linker(target: str) -> Callable[[Path], object]:
+    """Return a function that makes a symbolic link to a file of the same folder."""
+
+    def write(path: Path) -> None:
+        if not (path.is_symlink() and str(path.readlink()) == target):
+            path.unlink(missing_ok=True)
+            path.symlink_to(target)
+
+    return write
 
 
 def _copier(output: Output) -> Callable[[Path], object]:
@@ -84,12 +123,12 @@ def _package(program: Program, outputs: Sequence[Output]) -> Iterator[tuple[str,
     if not product:
         return
     headers = any(output.install == "include" for output in outputs)
-    name = program.name
-    yield f"lib/pkgconfig/{name}.pc", _writer(pkg_config(program, product, headers=headers))
-    yield (
-        f"lib/cmake/{name}/{name}Config.cmake",
-        _writer(cmake_package(program, product, headers=headers)),
-    )
+    name, lib = program.name, program.install.lib
+    package = f"{lib}/cmake/{name}/{name}Config"
+    yield f"{lib}/pkgconfig/{name}.pc", _writer(pkg_config(program, product, headers=headers))
+    yield f"{package}.cmake", _writer(cmake_package(program, product, headers=headers))
+    if program.install.version:
+        yield f"{package}Version.cmake", _writer(_CMAKE_VERSION.replace("@VERSION@", program.install.version))
 
 
 def _dependencies(program: Program) -> list[str]:
@@ -110,11 +149,17 @@ def pkg_config(program: Program, product: str, *, headers: bool) -> str:
     if program.product is not Product.OBJECT:
         own = ["-L${libdir}", f"-l{program.name}"]
     flags = [*own, *map(_escaped, _dependencies(program)), *["-lstdc++"] * _is_cxx(program)]
+    at, up = program.install, _up(f"{program.install.lib}/pkgconfig")
     return (
-        "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nincludedir=${prefix}/include\n\n"
-        f"Name: {program.name}\nDescription: GPU program {program.name}\nVersion: 0\n"
+        f"prefix=${{pcfiledir}}/{up}\nlibdir=${{prefix}}/{at.lib}\nincludedir=${{prefix}}/{at.include}\n\n"
+        f"Name: {program.name}\nDescription: GPU program {program.name}\nVersion: {at.version or 0}\n"
         f"Libs: {' '.join(flags)}\n" + "Cflags: -I${includedir}\n" * headers
     )
+
+
+def _up(folder: str) -> str:
+    """Return the way from ``folder`` up to the prefix."""
+    return "/".join([".."] * (folder.count("/") + 1))
 
 
 def _escaped(flag: str) -> str:
@@ -124,10 +169,11 @@ def _escaped(flag: str) -> str:
 def cmake_package(program: Program, product: str, *, headers: bool) -> str:
     """Return the CMake package of a library, with the imported target ``NAME::NAME``."""
     target = f"{program.name}::{program.name}"
+    at, up = program.install, _up(f"{program.install.lib}/cmake/{program.name}")
     location = "IMPORTED_OBJECTS" if program.product is Product.OBJECT else "IMPORTED_LOCATION"
-    properties = [f'{location} "${{_gpubuild_prefix}}/lib/{product}"']
+    properties = [f'{location} "${{_gpubuild_prefix}}/{at.lib}/{product}"']
     if headers:
-        properties.append('INTERFACE_INCLUDE_DIRECTORIES "${_gpubuild_prefix}/include"')
+        properties.append(f'INTERFACE_INCLUDE_DIRECTORIES "${{_gpubuild_prefix}}/{at.include}"')
     if needed := _dependencies(program):
         properties.append(f"INTERFACE_LINK_LIBRARIES [==[{';'.join(needed)}]==]")
     if _is_cxx(program):
@@ -135,7 +181,7 @@ def cmake_package(program: Program, product: str, *, headers: bool) -> str:
     lines = "".join(f"\n    {line}" for line in properties)
     return (
         f"if(NOT TARGET {target})\n"
-        '  get_filename_component(_gpubuild_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)\n'
+        f'  get_filename_component(_gpubuild_prefix "${{CMAKE_CURRENT_LIST_DIR}}/{up}" ABSOLUTE)\n'
         f"  add_library({target} {program.product.upper()} IMPORTED)\n"
         f"  set_target_properties({target} PROPERTIES{lines})\n"
         "  unset(_gpubuild_prefix)\nendif()\n"

@@ -440,6 +440,35 @@ _CASE = Record(
 )
 
 
+VERSION_NUMBERS = r"[0-9]+(\.[0-9]+){0,3}"
+_FOLDER_BELOW = Text(
+    what="a folder below the prefix",
+    pattern=r"(?!(.*/)?\.\.?(/|$))[A-Za-z0-9_+.-]+(/[A-Za-z0-9_+.-]+)*",
+    advice="write include/NAME and the like",
+)
+_INSTALL = Record(
+    what="install",
+    keys={
+        "version": Key(
+            spec=Either(
+                options=(
+                    Number(),
+                    Text(what="a version", pattern=VERSION_NUMBERS, advice="write 1.2.0"),
+                )
+            ),
+            help="Version in the packages of pkg-config and CMake. A shared library has the soname "
+            "libNAME.so.MAJOR then.",
+        ),
+        "include": Key(spec=_FOLDER_BELOW, default="include", help="Folder of the header, below the prefix."),
+        "lib": Key(
+            spec=_FOLDER_BELOW,
+            default="lib",
+            help="Folder of the library and its packages, below the prefix.",
+        ),
+    },
+)
+
+
 def _program(kinds: Sequence[str]) -> Record:
     return Record(
         what="a program",
@@ -527,6 +556,10 @@ def _program(kinds: Sequence[str]) -> Record:
                 spec=Table(what="tests", name=_NAME, value=_CASE, empty=True),
                 help="Cases of `gpubuild test`: ways to run the program, and what is expected.",
                 aka=("test", "cases"),
+            ),
+            "install": Key(
+                spec=_INSTALL,
+                help="How `gpubuild install` packages a library or an object.",
             ),
             "link": Key(
                 spec=Record(

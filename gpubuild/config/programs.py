@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
-from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES, VERSION_NUMBERS
 from gpubuild.config.targets import MACRO, debug_level, read_libraries, scalar, with_macros
 from gpubuild.config.yaml_tree import (
     Member,
@@ -25,6 +26,7 @@ from gpubuild.model.project import (
     Case,
     Generate,
     HostOptions,
+    Install,
     ModuleOverride,
     Offload,
     Passes,
@@ -86,7 +88,7 @@ class _Reader:
         targets = self._targets(_child(node, "targets")) or self._declared
         offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
         product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
-        if offload is Offload.CLANG and product is not Product.EXECUTABLE:
+        if offload is Offload.CLANG and product not in (Product.EXECUTABLE, Product.SHARED):
             self._problems.add(
                 node.members["product"].place,
                 f"'product: {product}' cannot have `offload: clang`, whose device code is linked together "
@@ -117,7 +119,25 @@ class _Reader:
             link_libraries=_texts(_child(link, "libraries")),
             link_flags=_texts(_child(link, "flags")),
             tests=tuple(self._case(n, m) for n, m in tests.members.items()) if tests else (),
+            install=self._install(node, product),
         )
+
+    def _install(self, node: Node, product: Product) -> Install:
+        member = node.members.get("install")
+        if member is None:
+            return Install()
+        if product is Product.EXECUTABLE:
+            self._problems.add(
+                member.place, "'install' is for libraries and objects; an executable is copied to bin"
+            )
+        given = {key: one.node.raw for key, one in member.node.members.items()}
+        version = member.node.members.get("version")
+        if version and not re.fullmatch(VERSION_NUMBERS, version.node.raw):
+            self._problems.add(
+                version.node.place, f"expected a version, got {version.node.describe()}; write 1.2.0"
+            )
+            del given["version"]
+        return Install(**given)
 
     def _sources(self, node: Node | None) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}

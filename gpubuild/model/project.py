@@ -262,6 +262,15 @@ class Case:
 
 
 @frozen
+class Install:
+    """How a library is packaged. ``include`` and ``lib`` are folders below the prefix."""
+
+    version: str = ""
+    include: str = "include"
+    lib: str = "lib"
+
+
+@frozen
 class Program:
     """One executable, library or object. ``sources`` are absolute; ``targets`` are names in file order.
 
@@ -284,6 +293,13 @@ class Program:
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
     tests: tuple[Case, ...] = ()
+    install: Install = Install()
+
+    @property
+    def soname(self) -> str:
+        """What a shared library's soname has behind ``.so``: the first number of its version."""
+        versioned = self.product is Product.SHARED and self.install.version
+        return f".{self.install.version.partition('.')[0]}" if versioned else ""
 
     def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
         """How a C or C++ source is compiled."""

@@ -419,7 +419,7 @@ class Planner:
         return Step(
             id=f"{program.name}/link",
             kind=StepKind.LINK,
-            params=LibraryParams(product=program.product, file_name=path.name, link=params)
+            params=LibraryParams(product=program.product, file_name=path.name + program.soname, link=params)
             if library
             else params,
             inputs=(

@@ -1,7 +1,6 @@
 """SPIR-V: facts of the kind ``spirv``, devices that take SPIR-V through OpenCL.
 
-Chips are versions of SPIR-V; a driver lists those that its device takes (CL_DEVICE_IL_VERSION). Extensions are
-LLVM's names (``--spirv-ext``), which are those of the Khronos registry.
+Chips are versions of SPIR-V; a driver lists those that its device takes (CL_DEVICE_IL_VERSION).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Spirv(Vendor):
         return names("spirv1.2 spirv1.3 spirv1.4 spirv1.5 spirv1.6")
 
     def features(self, triple: str) -> frozenset[str]:
-        return _EXTENSIONS
+        return frozenset()  # extensions of SPIR-V are not used
 
     def processor(self, chip: str) -> str:
         return ""  # the version is a part of the triple
@@ -66,13 +65,5 @@ class Spirv(Vendor):
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
         yield ("spirv-dis",)
 
-
-_EXTENSIONS = names(
-    """
-    SPV_EXT_shader_atomic_float_add SPV_EXT_shader_atomic_float_min_max SPV_INTEL_subgroups
-    SPV_KHR_expect_assume SPV_KHR_no_integer_wrap_decoration SPV_KHR_bit_instructions
-    SPV_KHR_subgroup_rotate SPV_KHR_uniform_group_instructions
-    """
-)
 
 SPIRV = Spirv()

@@ -99,6 +99,60 @@ def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
     assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
 
 
+def output_of(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
+    """A version is in names, the soname and both packages, and `install:` has folders."""
+    project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
+    yaml = project / "targets.yaml"
+    install = "install: {version: 1.10, include: include/first-1, lib: lib64/kernels}"
+    text = yaml.read_text()
+    assert "product: shared" in text
+    yaml.write_text(text.replace("product: shared", f"product: shared, {install}"))
+    for _ in range(2):  # links exist the second time
+        done = gpubuild("install", "first", "--prefix", tmp_path / "usr", cwd=project)
+        assert done.code == 0, done.err
+    lib = tmp_path / "usr" / "lib64" / "kernels"
+    links = {path.name: str(path.readlink()) for path in lib.iterdir() if path.is_symlink()}
+    assert links == dict.fromkeys(("libfirst.so", "libfirst.so.1"), "libfirst.so.1.10")
+    pc = str(lib / "pkgconfig")
+    if shutil.which("pkg-config"):
+        assert output_of("pkg-config", "--modversion", "first", PKG_CONFIG_PATH=pc) == "1.10\n"
+        flags = output_of("pkg-config", "--cflags", "--libs", "first", PKG_CONFIG_PATH=pc)
+        (tmp_path / "user.c").write_text(f"#include <first.h>\n{USER['.c']}")
+        output_of(
+            "cc", tmp_path / "user.c", *shlex.split(flags), f"-Wl,-rpath,{lib}", "-o", tmp_path / "user"
+        )
+        assert runs(tmp_path / "user")
+        (lib / "libfirst.so").unlink()  # which only linkers use: programs ask for the soname
+        assert runs(tmp_path / "user")
+    cmake = find("cmake")
+    for version, code in (("", 0), ("1.9", 0), ("1.10 EXACT", 0), ("1.11", 1), ("2", 1), ("0.9", 1)):
+        (tmp_path / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.20)\nproject(user NONE)\n"
+            f"find_package(first {version} REQUIRED)\n"
+            "get_target_property(folder first::first INTERFACE_INCLUDE_DIRECTORIES)\n"
+            'if(NOT EXISTS "${folder}/first.h")\n  message(FATAL_ERROR "no header")\nendif()\n'
+        )
+        command = [
+            cmake,
+            "-S",
+            tmp_path,
+            "-B",
+            tmp_path / "out",
+            "--fresh",
+            f"-Dfirst_DIR={lib}/cmake/first",
+        ]
+        configured = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert configured.returncode == code, (version, configured.stderr)
+
+
 def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
     for _ in range(2):

@@ -267,6 +267,21 @@ ERRORS = {
         ("build",),
         "'product: static' cannot have `offload: clang`",
     ),
+    "executable": (
+        "p: {sources: [scale.mlir, main.c], install: {version: 1}}",
+        ("build",),
+        "'install' is for libraries and objects; an executable is copied to bin",
+    ),
+    "version": (
+        "lib: {sources: [scale.mlir], product: shared, install: {version: 0x10}}",
+        ("build",),
+        "expected a version, got 0x10; write 1.2.0",
+    ),
+    "folder": (
+        "lib: {sources: [scale.mlir], product: shared, install: {include: ../include}}",
+        ("build",),
+        "expected a folder below the prefix, got '../include'; write include/NAME and the like",
+    ),
     "run": (
         "lib: {sources: [scale.mlir], product: shared}",
         ("run", "lib"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,67 @@ def test_on_the_cpu_and_with_memory_apart(
     standin.translate(list(program.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
     for order in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
         assert run(program, **standin.environment("7.0", modules=tmp_path), **order) == prints
+
+
+WEIGHTS = """
+func.func @layer(%x: tensor<64xf32>) -> tensor<64xf32> attributes {llvm.emit_c_interface} {
+  %w = arith.constant dense<NUMBERS> : tensor<64xf32>
+  %e = tensor.empty() : tensor<64xf32>
+  %r = linalg.mul ins(%x, %w : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  return %r : tensor<64xf32>
+}
+"""
+RELOADING = """
+import ctypes, sys
+import numpy as np
+cuda = ctypes.CDLL("libcuda.so.1") if len(sys.argv) > 2 else None
+def left():
+    if cuda is None: return 0
+    context, now, free, total = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    device = ctypes.c_int()
+    assert cuda.cuInit(0) == cuda.cuDeviceGet(ctypes.byref(device), 0) == 0
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+    assert cuda.cuCtxPushCurrent_v2(context) == 0
+    assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+    assert cuda.cuCtxPopCurrent_v2(ctypes.byref(now)) == 0
+    return free.value
+class Vector(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("data", ctypes.c_void_p), ("offset", ctypes.c_int64),
+                ("size", ctypes.c_int64), ("stride", ctypes.c_int64)]
+def vector(array): return ctypes.byref(Vector(array.ctypes.data, array.ctypes.data, 0, 64, 1))
+before = left()
+for _ in range(3):
+    library = ctypes.CDLL(sys.argv[1])
+    x, y = np.full(64, 2, np.float32), np.zeros(64, np.float32)
+    library._mlir_ciface_layer(vector(x), vector(y))
+    assert (y == 2 * np.arange(64)).all()
+    held = before - left()
+    handle = library._handle
+    del library
+    assert ctypes.CDLL(None).dlclose(ctypes.c_void_p(handle)) == 0
+    print(held, before - left())
+"""
+
+
+def test_weights_on_a_device_are_freed_with_the_library(tmp_path: Path) -> None:
+    (tmp_path / "layer.mlir").write_text(WEIGHTS.replace("NUMBERS", str([float(n) for n in range(64)])))
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n"
+        "  net: {sources: [layer.mlir], pipeline: linalg, product: shared}\n"
+    )
+    outcome = gpubuild("build", cwd=tmp_path)
+    assert outcome.code == 0, outcome.out + outcome.err
+    library = tmp_path / "build" / "net" / "libnet.so"
+    standin.translate(list(library.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
+    for arguments, environment, numbers in (
+        (["cuda"], standin.environment("7.0", modules=tmp_path), "256 0\n"),
+        ([], {"GPUBUILD_DEVICE": "cpu"}, "0 0\n"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", RELOADING, library, *arguments], check=False, capture_output=True,
+            text=True, env={"PATH": os.environ["PATH"], **environment},
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, numbers * 3), done.stderr
 
 
 def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -> None:

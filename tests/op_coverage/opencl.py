@@ -23,7 +23,6 @@ REFUSED = {
             "vector_transfer_masked",
             "vector_multi_reduction",
             "vector_multi_reduction_outer",
-            "vector_positions",
             "vector_masked_operations",
         ),
         CRASH,

@@ -118,7 +118,7 @@ static void *cuda_module_load(struct gb_device *base, const struct gb_image *ima
     return module;
 }
 
-/* At exit the driver may have ended first, and with it the module. */
+/* At exit the driver may have ended first, and with it modules and memory. */
 static bool driver_is_gone(gb_cu_result result) {
     return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_CONTEXT_IS_DESTROYED;
 }
@@ -266,7 +266,15 @@ static void *cuda_memory_allocate(struct gb_device *device, size_t bytes, void *
 
 static void cuda_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)stream; /* cuMemFree waits for work that may still use the memory */
-    ON_DEVICE(device, where, "cuMemFree", cuda.release(address_of(address)));
+    gb_cu_result result = cuda.context_push(((struct cuda_device *)device)->context);
+    if (!driver_is_gone(result)) {
+        check(result, "cuCtxPushCurrent", where);
+        result = cuda.release(address_of(address));
+        if (!driver_is_gone(result)) {
+            check(result, "cuMemFree", where);
+            leave(where);
+        }
+    }
 }
 
 GB_DRIVER_CALL(cuda_memory_copy, "cuMemcpyAsync", cuda.copy(address_of(to), address_of(from), bytes, stream),

@@ -88,17 +88,23 @@ static void *hip_module_load(struct gb_device *device, const struct gb_image *im
     return module;
 }
 
+/* At exit HIP may have ended first, and with it modules and memory. */
+static bool driver_is_gone(gb_hip_result result) {
+    return result == HIP_ERROR_DEINITIALIZED || result == HIP_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static gb_hip_result try_enter(struct gb_device *device, int *before) {
+    gb_hip_result result = hip.device_get(before);
+    return result == HIP_SUCCESS && *before != device->ordinal ? hip.device_set(device->ordinal) : result;
+}
+
 static void hip_module_unload(struct gb_device *device, void *module, const struct gb_where *where) {
     int before = 0;
-    gb_hip_result result = hip.device_get(&before);
-    if (result == HIP_SUCCESS && before != device->ordinal) {
-        result = hip.device_set(device->ordinal);
-    }
+    gb_hip_result result = try_enter(device, &before);
     if (result == HIP_SUCCESS) {
         result = hip.module_unload(module);
     }
-    /* At exit HIP may have ended first, and with it the module. */
-    if (result == HIP_ERROR_DEINITIALIZED || result == HIP_ERROR_CONTEXT_IS_DESTROYED) {
+    if (driver_is_gone(result)) {
         return;
     }
     check(result, "hipModuleUnload", where);
@@ -169,7 +175,15 @@ static void *hip_memory_allocate(struct gb_device *device, size_t bytes, void *s
 
 static void hip_memory_free(struct gb_device *device, void *address, void *stream, const struct gb_where *where) {
     (void)stream; /* hipFree waits for work that may still use the memory */
-    ON_DEVICE(device, where, "hipFree", hip.release(address));
+    int before = 0;
+    gb_hip_result result = try_enter(device, &before);
+    if (result == HIP_SUCCESS) {
+        result = hip.release(address);
+    }
+    if (!driver_is_gone(result)) {
+        check(result, "hipFree", where);
+        leave(device, before, where);
+    }
 }
 
 GB_DRIVER_CALL(hip_memory_copy, "hipMemcpyAsync", hip.copy(to, from, bytes, HIP_COPY_BY_ADDRESS, stream),

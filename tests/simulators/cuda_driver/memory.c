@@ -172,6 +172,13 @@ int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags) {
     return flags == 1 || flags == 2 ? allocate(address, bytes, MANAGED_MEMORY) : INVALID_VALUE;
 }
 
+int cuMemGetInfo_v2(size_t *available, size_t *total) {
+    CALL(context);
+    *available = CAPACITY - in_use;
+    *total = CAPACITY;
+    return SUCCESS;
+}
+
 int cuMemFree_v2(uint64_t given) {
     CALL(context);
     char *address = (char *)(uintptr_t)given; /* NOLINT: device addresses are numbers */

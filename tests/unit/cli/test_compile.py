@@ -51,7 +51,7 @@ def test_defaults_are_those_of_a_project_file() -> None:
     [
         (
             "-t foo",
-            "the name 'foo' does not imply the kind of target 'foo'; add --kind nvvm, rocdl, spirv or cpu, or",
+            "the name 'foo' does not imply the kind of target 'foo'; add --kind nvvm, rocdl, spirv or cpu",
         ),
         ("-t sm_60 -t sm_90 --chip sm_80", "--chip is for one target"),
         ("-t sm_60 --device-lib other.bc", "there is no device library other.bc"),
