@@ -44,6 +44,7 @@ _FIRST_SECONDS = 0.1  # the same until a worker is known
 _SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
 _UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
 _RESULT_SECONDS = 30.0
+_CLOSE_SECONDS = 2.0
 _NO_WORKER = "no worker with the same tools is left"
 
 # --- on the worker -----------------------------------------------------------------------------------------
@@ -131,6 +132,7 @@ class DaskExecutor:
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
         self._waited_for_workers = False  # later steps do not wait again
+        self._heard_at = time.monotonic()  # when the last answer came
         self._answered = threading.Event()  # a worker listed its tools
         self._ended = threading.Event()
         self._client = self._connect()
@@ -324,6 +326,7 @@ class DaskExecutor:
 
     def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
         """Complete our future. Runs in a thread of Dask's."""
+        self._heard_at = time.monotonic()
         sent = self._take(key)
         if sent is None:
             return
@@ -423,9 +426,18 @@ class DaskExecutor:
                     self._waited_for_workers = not has_workers
                     self._take_back(sent, _NO_WORKER)
                 elif sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds:
+                    if now - self._heard_at >= self._execute.step_seconds:
+                        self._forget_workers()
                     self._take_back(sent, f"no answer after {self._execute.step_seconds:g} s")
             if self._local.is_idle and not self._execute.only:
                 self._start_slowest(steps, now)
+
+    def _forget_workers(self) -> None:
+        """Send no more steps: no step at all had an answer for so long, as if the scheduler was stopped."""
+        with self._lock:
+            self._identities = {}
+            self._refresh({})
+            self._waited_for_workers = True
 
     def _take_back(self, sent: _Sent, reason: str) -> None:
         if self._take(sent.key):
@@ -482,12 +494,15 @@ class DaskExecutor:
         self._local.end()
         with self._lock:
             left, self._open, self._waiting = list(self._open.values()), {}, {}
+        threads = [_cancel(sent) for sent in left]
         for sent in left:
-            _cancel(sent)
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+        end = time.monotonic() + _CLOSE_SECONDS
+        for thread in filter(None, threads):
+            thread.join(max(0.0, end - time.monotonic()))
         if self._client is not None:
             with suppress(Exception):
-                self._client.close(timeout=2)
+                self._client.close(timeout=_CLOSE_SECONDS)
 
 
 class _Local:
@@ -554,11 +569,19 @@ def _is_like_us(found: Mapping[str, str]) -> bool:
     return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
 
 
-def _cancel(sent: _Sent) -> None:
+def _cancel(sent: _Sent) -> threading.Thread | None:
+    """Cancel a step in a thread, since a stopped scheduler never answers."""
     remote, sent.remote = sent.remote, None
-    if remote is not None:
-        with suppress(Exception):
-            remote.cancel()
+    if remote is None:
+        return None
+    thread = threading.Thread(target=_quietly, args=(remote.cancel,), name="gpubuild-cancel", daemon=True)
+    thread.start()
+    return thread
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    with suppress(Exception):
+        call()
 
 
 def _may_be_the_machine(error: GpubuildError) -> bool:
