@@ -98,7 +98,7 @@ class Session:
         self._printing = threading.Lock()
         self._open = ExitStack()
         request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache, executor=executor)
-        if execute_settings(self.project, settings, request) is not None:
+        if execute_settings(self.project.execute, settings, request) is not None:
             # Then -j counts steps that wait for workers, too.
             request = replace(request, jobs=min(jobs, len(os.sched_getaffinity(0))))
         self._builder: Builder = self._open.enter_context(

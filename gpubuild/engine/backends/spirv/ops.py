@@ -23,7 +23,7 @@ from gpubuild.engine.ir.query import (
     scalar_bits,
     symbol_name,
 )
-from gpubuild.engine.legalize import matrices
+from gpubuild.engine.legalize import matrices, unsupported_ops
 
 _PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
 _PRINTF_TYPE = f"i32 (ptr<{CONSTANT}>, ...)"
@@ -140,7 +140,8 @@ def _require_subgroups(module: ir.Module, state: GpuLowering) -> None:
     for op in matching(kernels, lambda op: _SHAPE.fullmatch(op.name) is not None):
         function = enclosing(op, ("llvm.func",))
         if function not in shapes:
-            raise state.unsupported(op, "a position in the workgroup outside of a kernel that uses subgroups")
+            reason = "a function other than a kernel reads its position in a workgroup that uses subgroups"
+            raise unsupported_ops.cannot_compile([(op, reason)], state)
         _use_shape(op, *shapes[function])
 
 
