@@ -1,0 +1,108 @@
+"""Programs with SPIR-V images, run by Intel's OpenCL runtime for CPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import mlir
+import pytest
+from devices import at_hand
+from e2e.command import ROOT, gpubuild
+
+MLIR_OPT = Path(next(iter(mlir.__path__))) / "bin" / "mlir-opt"
+FIVE = "{sm_60: {}, sm_90: {}, gfx90a: {}, spirv: {}, cpu: {}}"
+EXAMPLES = {
+    "saxpy": ["saxpy.mlir", "main.c"],
+    "matmul": ["matmul.mlir", "main.c"],
+    "reduction": ["reduction.mlir"],
+    "softmax": ["softmax.mlir", "main.c"],
+}
+FAILING = """
+module attributes {gpu.container_module} {
+gpu.module @k {
+  gpu.func @f(%out: memref<?xi32>) kernel {
+    %i = gpu.thread_id x
+    %c = arith.constant 3 : index
+    %right = arith.cmpi ult, %i, %c : index
+    cf.assert %right, "only three"
+    %n = arith.index_cast %i : index to i32
+    memref.store %n, %out[%i] : memref<?xi32>
+    gpu.return
+  }
+}
+func.func @main() -> i32 {
+  %one = arith.constant 1 : index
+  %many = arith.constant COUNT : index
+  %out = gpu.alloc host_shared (%many) : memref<?xi32>
+  gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%many, %one, %one)
+    args(%out : memref<?xi32>)
+  %zero = arith.constant 0 : i32
+  return %zero : i32
+}
+}
+"""
+pytestmark = pytest.mark.skipif(
+    at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)"
+)
+
+
+def run(executable: Path, device: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [executable],
+        env={**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": device, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_five_images_run_on_two_devices(tmp_path: Path, shared_cache: dict[str, str], name: str) -> None:
+    for file in EXAMPLES[name]:
+        shutil.copy(ROOT / "examples" / name / file, tmp_path)
+    link = ", link: {libraries: [m]}" if name == "softmax" else ""
+    program = f"programs: {{{name}: {{sources: [{', '.join(EXAMPLES[name])}]{link}}}}}\n"
+    (tmp_path / "targets.yaml").write_text(f"version: 1\ntargets: {FIVE}\n{program}")
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    executable = tmp_path / "build" / name / name
+    found = json.loads(gpubuild("inspect", executable, "--json", cwd=tmp_path, env=shared_cache).out)
+    chips = {image["chip"] for module in found["modules"] for image in module["objects"]}
+    assert chips >= {"sm_60", "sm_90", "gfx90a", "spirv1.3"}
+    profile = tmp_path / "profile.json"
+    opencl, cpu = run(executable, "opencl", GPUBUILD_PROFILE=str(profile)), run(executable, "cpu")
+    assert (opencl.returncode, opencl.stdout) == (cpu.returncode, cpu.stdout) == (0, opencl.stdout), opencl
+    assert "opencl:0" in profile.read_text()
+    for binary in tmp_path.rglob("*.binary.mlir"):
+        subprocess.run([MLIR_OPT, binary], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(("count", "code"), [(3, 0), (4, 1)])
+def test_a_failed_assertion_ends_the_program(
+    tmp_path: Path, shared_cache: dict[str, str], count: int, code: int
+) -> None:
+    (tmp_path / "k.mlir").write_text(FAILING.replace("COUNT", str(count)))
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {spirv: {}}\nprograms: {k: {sources: [k.mlir]}}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    done = run(tmp_path / "build/k/k", "opencl")
+    assert done.returncode == code, done.stderr
+    assert ("k: f: assertion failed: only three" in done.stdout) == (code == 1)
+    assert ("an assertion failed in a kernel" in done.stderr) == (code == 1)
+
+
+def test_auto_leaves_a_cpu_device_alone(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    (tmp_path / "k.mlir").write_text(FAILING.replace("COUNT", "1"))
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {spirv: {}}\nprograms: {k: {sources: [k.mlir]}}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    done = run(tmp_path / "build/k/k", "auto")
+    assert done.returncode == 1
+    assert "opencl:0 is no GPU; it is used with GPUBUILD_DEVICE=opencl:0" in done.stderr
+    assert "there is no opencl:7" in run(tmp_path / "build/k/k", "opencl:7").stderr
