@@ -129,7 +129,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
     with make_view(console, to_err=to_err, explain=explain, dry_run=request.dry_run) as view:
         tracer = None
         if options.trace:
-            from gpubuild.cli.trace import Tracer
+            from gpubuild.report.trace import Tracer
 
             tracer = Tracer(view)
         try:

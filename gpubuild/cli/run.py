@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpubuild.cli.build import Outcome, build, exit_code
-from gpubuild.cli.checks import Check, run_case
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
+from gpubuild.cli.test import Check, run_case
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import Case, Product, Program
 from gpubuild.settings import program_environment

@@ -143,9 +143,9 @@ def test_its_chips_and_features_are_checked(project: Path) -> None:
 
 def test_its_code_is_in_the_keys_of_its_steps(project: Path) -> None:
     tools = Toolchain(Settings())
-    names = [f"gpubuild{part}" for part in ("", "/targets", "/nvvm", "/rocdl", "/cpu", "/wasm")]
+    names = [f"gpubuild{part}" for part in ("", "/targets", "/nvvm", "/rocdl", "/spirv", "/cpu", "/wasm")]
     assert len({tools.require(name).fingerprint for name in names}) == len(names)
     _, paths = tools.evidence()
     assert any(path.endswith("made_up_vendor/engine/compile.py") for path in paths)
     with pytest.raises(KeyError):
-        tools.find("gpubuild/spirv")
+        tools.find("gpubuild/vulkan")

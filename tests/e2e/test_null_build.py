@@ -40,7 +40,7 @@ NOT_WARM = {
     "bz2", "concurrent.futures", "copy", "dataclasses", "difflib", "inspect", "logging", "lzma", "pickle",
     "random", "secrets", "shlex", "shutil", "socket", "string", "subprocess", "tempfile", "weakref",
     "gpubuild.build.diagnosis", "gpubuild.cli.json_document",
-    "gpubuild.cli.trace", "gpubuild.engine", "gpubuild.execute.local", "gpubuild.toolchain.run",
+    "gpubuild.report.trace", "gpubuild.engine", "gpubuild.execute.local", "gpubuild.toolchain.run",
 }  # fmt: skip
 
 

@@ -9,9 +9,9 @@ import pytest
 from unit.projects import make_program, make_project
 
 from gpubuild.cli import test
-from gpubuild.cli.checks import Check, run_case
 from gpubuild.cli.parser import parse
 from gpubuild.cli.run import check_program, choose_program, expected_file, render, summarize
+from gpubuild.cli.test import Check, run_case
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Case, Program
 from gpubuild.support.frozen import replace

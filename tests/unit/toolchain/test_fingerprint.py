@@ -16,6 +16,7 @@ from gpubuild.plan.layout import Layout
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import ScannedModule, ScannedSource
 from gpubuild.targets.registry import vendors
+from gpubuild.targets.target import Target
 from gpubuild.toolchain.fingerprint import SHAPING, SHARED, own_code, part_files
 from gpubuild.toolchain.memo import Memo
 
@@ -35,7 +36,10 @@ ENTRIES = {
 def tools_of_steps() -> dict[str, tuple[str, ...]]:
     """Tools by the name of the step's kind; of compile steps by the kind of their target."""
     root = Path("/project")
-    project = make_project(root, make_program(root, "app", "app.mlir", "main.c", "more.ll"))
+    spirv = Target(name="spirv", kind="spirv", chip="spirv1.3", triple="spirv64v1.3-unknown-unknown")
+    targets = {**TARGETS, "spirv": spirv}
+    program = make_program(root, "app", "app.mlir", "main.c", "more.ll", targets=tuple(targets))
+    project = make_project(root, program, targets=targets)
     planner = Planner(
         project=project,
         layout=Layout(root=root, build_dir=root / "build"),
@@ -46,7 +50,7 @@ def tools_of_steps() -> dict[str, tuple[str, ...]]:
     plan = planner.full_plan((project.programs["app"],), scans)
     assert project.programs["app"].offload is Offload.DISPATCH
     return {
-        str(TARGETS[step.target].kind if step.target else step.kind): step.tools
+        str(targets[step.target].kind if step.target else step.kind): step.tools
         for step in plan.steps.values()
     }
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.cli.trace import Tracer
 from gpubuild.errors import UsageError
 from gpubuild.model.events import Event, Silent, StepFinished, StepStarted
 from gpubuild.model.job import StageTime
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
+from gpubuild.report.trace import Tracer
 from gpubuild.support.frozen import replace
 
 
