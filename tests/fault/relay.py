@@ -13,6 +13,8 @@ from contextlib import suppress
 RESEND_SECONDS = 0.2
 SEGMENT = 1460
 
+_CHANCE = random.Random(0)  # seeded again by the last argument
+
 
 async def pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, latency: float, loss: float
@@ -35,7 +37,7 @@ async def pump(
     due = 0.0
     with suppress(OSError):
         while data := await reader.read(SEGMENT):
-            lost = RESEND_SECONDS if random.random() < loss else 0.0
+            lost = RESEND_SECONDS if _CHANCE.random() < loss else 0.0
             due = max(due, clock() + latency + lost)
             await arriving.put((due, data))
     await arriving.put((max(due, clock() + latency), b""))
@@ -59,5 +61,5 @@ async def main(port: int, to_port: int, latency: float, loss: float) -> None:
 
 
 if __name__ == "__main__":
-    random.seed(int(sys.argv[5]))
+    _CHANCE.seed(int(sys.argv[5]))
     asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]) / 1e3, float(sys.argv[4])))

@@ -50,8 +50,16 @@ def test_doctor_compares_tools(cluster: Cluster, tmp_path: Path) -> None:
     assert remote["ok"]
     assert 0 < remote["round_trip_ms"] < 5_000
     same, other = remote["workers"]
-    assert (same["name"], same["differing"], same["kinds"]) == ("like-us", [], ["nvvm", "rocdl", "cpu"])
-    assert (other["name"], other["differing"], other["kinds"]) == ("other-ptxas", ["ptxas"], ["rocdl", "cpu"])
+    assert (same["name"], same["differing"], same["kinds"]) == (
+        "like-us",
+        [],
+        ["nvvm", "rocdl", "spirv", "cpu"],
+    )
+    assert (other["name"], other["differing"], other["kinds"]) == (
+        "other-ptxas",
+        ["ptxas"],
+        ["rocdl", "spirv", "cpu"],
+    )
     assert min(same["round_trip_ms"], other["round_trip_ms"]) > 0
     text = doctor(tmp_path, cluster.address).out
     assert re.search(r"ok +like-us +1 step at once +cpython-\d+ +[\d.]+ ms +nvvm, rocdl, cpu", text), text
@@ -171,4 +179,4 @@ def test_the_worker_command_without_dask(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert 'pip install "gpubuild[dask]"' in done.stderr
+    assert 'pip install "distributed>=2026.8"' in done.stderr

@@ -79,9 +79,9 @@ def test_variables_change_how_a_cluster_is_used(tmp_path: Path, part: str) -> No
     }
     project = loads(json.dumps(document), tmp_path / "targets.yaml")
     options = BuildOptions(build_dir=tmp_path / "build")
-    used = execute_settings(project, Settings.from_environ(variables), options)
+    used = execute_settings(project.execute, Settings.from_environ(variables), options)
     assert used == Execute(dask="tls://h:1", jobs=3, only=True, fallback=False, verify=float(part), retries=2)
-    usual = execute_settings(project, Settings.from_environ({}), options)
+    usual = execute_settings(project.execute, Settings.from_environ({}), options)
     assert usual == Execute(dask="tls://other:1", retries=2)
 
 

@@ -218,7 +218,7 @@ def test_malformed_device(runtime: Runtime, value: str) -> None:
     assert done.code == 1
     assert done.err == (
         f"gpubuild: GPUBUILD_DEVICE={value}: not a device; "
-        "allowed are auto, cuda, cuda:N, hip, hip:N, cpu (N from 0 to 63)\n"
+        "allowed are auto, cuda, cuda:N, hip, hip:N, opencl, opencl:N, cpu (N from 0 to 63)\n"
         f"  program: {PROGRAM}\n"
     )
 
@@ -311,4 +311,6 @@ def test_its_images_and_devices_are_found(with_vendor: Runtime, tmp_path: Path) 
     done = runtime.run("load(0);" + ALLOCATE, b"MADE UP", device="cpu")
     assert "unknown chip (made-up format, 7 bytes): not a CPU image\n" in done.err
     done = runtime.run(ALLOCATE, device="made_up:x")
-    assert "allowed are auto, cuda, cuda:N, made_up, made_up:N, hip, hip:N, cpu (N" in done.err
+    assert (
+        "allowed are auto, cuda, cuda:N, made_up, made_up:N, hip, hip:N, opencl, opencl:N, cpu (N" in done.err
+    )

@@ -178,4 +178,4 @@ def test_steps_that_generate_code_have_the_llvm_that_does_so_in_their_keys() -> 
     """The tool ``mlir`` covers the LLVM library that MLIR has loaded."""
     for name in ("nvvm", "rocdl", "cpu", "bundle", "host", "llvm"):
         assert "mlir" in TOOLS[name], name
-    assert [name for name, tools in TOOLS.items() if "llvmlite" in tools] == ["rocdl"]
+    assert [name for name, tools in TOOLS.items() if "llvmlite" in tools] == ["rocdl", "spirv"]
