@@ -342,7 +342,8 @@ class DaskExecutor:
             return
         with self._lock:
             sent.refused |= {worker} if worker else set()
-            is_possible = bool(self._able(sent.job) - sent.refused)
+            # Workers that have not listed their tools yet may have them.
+            is_possible = bool(self._able(sent.job) - sent.refused) or None in self._identities.values()
         if worker and is_possible and len(sent.refused) <= self._execute.retries:
             _empty(sent.job.workdir)
             self._send(sent)
