@@ -62,7 +62,9 @@ def test_doctor_compares_tools(cluster: Cluster, tmp_path: Path) -> None:
     )
     assert min(same["round_trip_ms"], other["round_trip_ms"]) > 0
     text = doctor(tmp_path, cluster.address).out
-    assert re.search(r"ok +like-us +1 step at once +cpython-\d+ +[\d.]+ ms +nvvm, rocdl, spirv, cpu", text), text
+    assert re.search(r"ok +like-us +1 step at once +cpython-\d+ +[\d.]+ ms +nvvm, rocdl, spirv, cpu", text), (
+        text
+    )
     assert "differ from here: ptxas" in text
 
 
