@@ -84,14 +84,15 @@ def emit_code(build: DeviceBuild) -> None:
             ("malloc", "OpenCL kernels have no heap: use memref.alloca"),
         ),
     )
-    if build.params.assembly:
-        # LLVM keeps types of the first module in the machine, and ends the process at the second.
-        target = build.params.target
-        machine = llvm.target_machine(target.triple, "", build.features, target.opt_level)
-        text = llvm.parse_assembly(str(build.module), llvm.new_context(target.triple))
-        build.io.write("asm", llvm.emit_assembly(text, machine))
+    # LLVM keeps what it found in the first module of a machine, or of the process: the object comes first.
+    text = str(build.module) if build.params.assembly else ""  # code generation changes the module
     code = llvm.emit_object(build.module, build.machine)
     build.io.write("object", code)
+    if text:
+        target = build.params.target
+        machine = llvm.target_machine(target.triple, "", build.features, target.opt_level)
+        module = llvm.parse_assembly(text, llvm.new_context(target.triple))
+        build.io.write("asm", llvm.emit_assembly(module, machine))
     found = {kernel.name: kernel for kernel in read_module(code).kernels}
     build.kernels = [
         KernelInfo(name=name, shared_bytes=found[name].workgroup_bytes) for name in build.kernel_names
