@@ -30,7 +30,7 @@ from simulators.device_ir.host_form import DYNAMIC, DYNAMIC_BYTES, HostForm, Ven
 from simulators.device_ir.nvidia import NVIDIA
 
 import gpubuild
-from gpubuild.engine.backends.cpu import libdevice_calls
+from gpubuild.engine.backends.cpu import compiler_rt
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
 from gpubuild.engine.ir import llvm
 from gpubuild.targets.amd import AMD
@@ -120,7 +120,7 @@ def host_module(
     change(module)
     machine = llvm.target_machine(binding.get_process_triple(), *llvm.host_cpu(), level)
     llvm.set_target(module, machine)
-    libdevice_calls.link_half_conversions(module, machine.triple)
+    compiler_rt.link_half_conversions(module, machine.triple)
     module = keep_odd_halves(module, machine)
     module.verify()
     return module, machine
