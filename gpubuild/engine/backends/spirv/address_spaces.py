@@ -10,22 +10,24 @@ bf16 becomes i16: passes before this one leave no arithmetic on it.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Emitter, LlvmBuilder
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import operations
+from gpubuild.engine.ir.query import operations, symbol_name
 from gpubuild.errors import StepError
 
 _GLOBAL, WORKGROUP, GENERIC = 1, 3, 4
 CONSTANT = 2  # texts of printf only
 _PLAIN = re.compile(r"\bptr(?:<(\d+)>)?")
-_BF16 = re.compile(r"\bbf16\b")
+_BF16 = re.compile(r"bf16\b")
+_NUMBER = re.compile(r"0x[0-9A-F]+|-?\d+\.\d+(?:[eE][-+]?\d+)?")
 _SPACES = {None: GENERIC, "0": GENERIC, "4": _GLOBAL, "5": 0}  # by the number before; others stay
 FLAG = "gpubuild.assertion"  # a variable that becomes a parameter
 ADDED = "gpubuild.added"  # on a kernel: the number of parameters that the runtime adds
@@ -36,16 +38,30 @@ def _use_generic_pointers(module: ir.Module, _: GpuLowering) -> None:
     (kernels,) = contexts.gpu_modules(module)
     private = _pointer(0)
     for op in operations(kernels, _STACK):
+        _allocate_one(op)
         op.results[0].set_type(_pointer(5))  # becomes 0 below
     kernels.walk(_retype)
     for op in operations(kernels, _STACK):
         _cast_result(op, private)
-    _pass_flag(kernels)
-    _pass_dynamic_memory(kernels)
+    _pass_variables(kernels)
     _place_variables(kernels)
     for op in kernels.regions[0].blocks[0].operations:
         if op.operation.name == "llvm.func" and "gpu.kernel" in op.operation.attributes:
             _take_parameters(op.operation)
+
+
+def _allocate_one(op: ir.Operation) -> None:
+    """Allocate one array instead of several elements, of bytes instead of i1, as SPIR-V requires."""
+    count, element = op.operands[0].owner, op.attributes["elem_type"].value
+    if str(element) == "i1":
+        element = ir.IntegerType.get_signless(8)
+    if isinstance(count, ir.Operation | ir.OpView) and count.operation.name == "llvm.mlir.constant":
+        number = ir.IntegerAttr(count.operation.attributes["value"]).value
+        if number != 1:
+            element = ir.Type.parse(f"!llvm.array<{number} x {element}>")
+            build = LlvmBuilder(op)
+            op.operands[0] = build.constant(1, str(op.operands[0].type))
+    op.attributes["elem_type"] = ir.TypeAttr.get(element)
 
 
 def _retype(op: ir.Operation) -> ir.WalkResult:
@@ -57,7 +73,21 @@ def _retype(op: ir.Operation) -> ir.WalkResult:
         attribute = op.attributes[name]
         if isinstance(attribute, ir.TypeAttr) and _changes(attribute.value):
             op.attributes[name] = ir.TypeAttr.get(_mapped(attribute.value))
+        elif op.name == "llvm.mlir.constant" and name == "value" and _BF16.search(str(attribute)):
+            op.attributes[name] = _bits(attribute)
     return ir.WalkResult.ADVANCE
+
+
+def _bits(values: ir.Attribute) -> ir.Attribute:
+    """Return constants of bf16 as those of i16; the bindings cannot read these."""
+
+    def word(match: re.Match[str]) -> str:
+        if match[0].startswith("0x"):
+            return str(int(match[0], 16))
+        return str(struct.unpack("<I", struct.pack("<f", float(match[0])))[0] >> 16)
+
+    numbers, _, kind = str(values).rpartition(" : ")
+    return ir.Attribute.parse(f"{_NUMBER.sub(word, numbers)} : {_BF16.sub('i16', kind)}")
 
 
 def _mapped(kind: ir.Type) -> ir.Type:
@@ -101,17 +131,22 @@ def _place_variables(kernels: ir.Operation) -> None:
             _cast_result(op, _pointer(_GLOBAL))
 
 
-def _pass_dynamic_memory(kernels: ir.Operation) -> None:
-    """Replace workgroup memory of unknown size by a parameter of each kernel that uses it."""
-    variables = {op.attributes["sym_name"].value: op for op in operations(kernels, {"llvm.mlir.global"})}
-    dynamic = {n: op for n, op in variables.items() if "array<0 x" in str(op.attributes["global_type"])}
+def parameter_variables(kernels: ir.Operation) -> dict[str, ir.Operation]:
+    """Return the variables that become parameters, by name: the flag, workgroup memory of unknown size."""
+    return {
+        name: op
+        for op in operations(kernels, {"llvm.mlir.global"})
+        if (name := symbol_name(op)) == FLAG or "array<0 x" in str(op.attributes["global_type"])
+    }
+
+
+def _pass_variables(kernels: ir.Operation) -> None:
+    """Replace variables by a parameter of each kernel that uses some, the flag before workgroup memory."""
+    found = parameter_variables(kernels)
+    flag = {name: op for name, op in found.items() if name == FLAG}
+    dynamic = {name: op for name, op in found.items() if name != FLAG}
+    _pass(kernels, flag, _pointer(_GLOBAL), "cf.assert")
     _pass(kernels, dynamic, _pointer(WORKGROUP), "gpu.dynamic_shared_memory")
-
-
-def _pass_flag(kernels: ir.Operation) -> None:
-    """Make the flag of failed assertions a parameter of each kernel that has some."""
-    variables = {op.attributes["sym_name"].value: op for op in operations(kernels, {"llvm.mlir.global"})}
-    _pass(kernels, {n: op for n, op in variables.items() if n == FLAG}, _pointer(_GLOBAL), "cf.assert")
 
 
 def _pass(kernels: ir.Operation, names: dict[str, ir.Operation], kind: ir.Type, what: str) -> None:

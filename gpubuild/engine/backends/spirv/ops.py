@@ -8,24 +8,31 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
-from gpubuild.engine.backends.spirv.address_spaces import CONSTANT, FLAG, add_parameters
+from gpubuild.engine.backends.spirv.address_spaces import (
+    CONSTANT,
+    FLAG,
+    add_parameters,
+    parameter_variables,
+)
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter, LlvmBuilder, replace
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.ir.query import (
+    callee,
     element_type,
     enclosing,
     first,
     kernel_functions,
     kernel_module,
     matching,
+    operations,
     scalar_bits,
     symbol_name,
 )
 from gpubuild.engine.legalize import matrices, unsupported_ops
 
-_PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
+PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
 _PRINTF_TYPE = f"i32 (ptr<{CONSTANT}>, ...)"
 _FORMAT = "gpubuild.format."  # of a printf; its number follows
 _SUBGROUP_SIZE = "intel_reqd_sub_group_size"
@@ -110,16 +117,53 @@ def _print(op: ir.Operation, emit: Emitter, text: str, values: Sequence[ir.Value
     }
     _at_begin(op, "llvm.mlir.global", variable)
     kind = ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<{_PRINTF_TYPE}>"))
-    if not any(symbol_name(o.operation) == _PRINTF for o in body if o.operation.name == "llvm.func"):
-        _at_begin(op, "llvm.func", {"sym_name": ir.StringAttr.get(_PRINTF), "function_type": kind})
+    if not any(symbol_name(o.operation) == PRINTF for o in body if o.operation.name == "llvm.func"):
+        _at_begin(op, "llvm.func", {"sym_name": ir.StringAttr.get(PRINTF), "function_type": kind})
     name = ir.FlatSymbolRefAttr.get(f"{_FORMAT}{number}")
     address = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": name})
-    emit.call(_PRINTF, [address, *values], [i32]).attributes["var_callee_type"] = kind
+    emit.call(PRINTF, [address, *values], [i32]).attributes["var_callee_type"] = kind
 
 
 def _at_begin(op: ir.Operation, name: str, attributes: dict[str, ir.Attribute]) -> None:
     point = ir.InsertionPoint.at_block_begin(kernel_module(op).regions[0].blocks[0])
     ir.Operation.create(name, regions=1, attributes=attributes, loc=op.location, ip=point)
+
+
+def _inline_functions(module: ir.Module, state: GpuLowering) -> None:
+    """Inline functions into kernels if some use what is a parameter of the kernel on OpenCL devices.
+
+    This is workgroup memory of a size chosen at launch, the flag of failed assertions, and, where subgroups
+    are used, the shape of the workgroup.
+    """
+    (kernels,) = contexts.gpu_modules(module)
+    lanes = first(kernels, lambda op: op.name in _LANES) is not None
+    passed = parameter_variables(kernels)
+
+    def is_passed(op: ir.Operation) -> bool:
+        if op.name == "llvm.mlir.addressof":
+            used = ir.FlatSymbolRefAttr(op.attributes["global_name"]).value in passed
+        else:
+            used = lanes and _SHAPE.fullmatch(op.name) is not None
+        function = enclosing(op, ("llvm.func",)) if used else None
+        return function is not None and "gpu.kernel" not in function.attributes
+
+    if first(kernels, is_passed) is None:
+        return
+    contexts.run_passes(module, "builtin.module(gpu.module(inline))", source=state.source)
+    while unused := _uncalled(kernels):
+        for function in unused:
+            function.erase()
+
+
+def _uncalled(kernels: ir.Operation) -> list[ir.Operation]:
+    """Return the functions that are no kernels, have a body, and are not referred to."""
+    uses = [*operations(kernels, {"llvm.call"}), *operations(kernels, {"llvm.mlir.addressof"})]
+    named = {callee(op) or str(op.attributes.get("global_name", ""))[1:] for op in uses}
+    return [
+        op
+        for op in operations(kernels, {"llvm.func"})
+        if "gpu.kernel" not in op.attributes and op.regions[0].blocks and symbol_name(op) not in named
+    ]
 
 
 def _require_subgroups(module: ir.Module, state: GpuLowering) -> None:
@@ -194,4 +238,5 @@ EXPAND_FLOAT_ATOMICS = rewriting("expand-float-atomics", {"memref.atomic_rmw": _
 DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affine.prefetch": _erase})
 EXPAND_MATRICES: Pass[GpuLowering] = Pass(name="expand-matrices", run=_expand_matrices)
 EXPAND_PRINTF = rewriting("messages-to-opencl", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})
+INLINE_FUNCTIONS: Pass[GpuLowering] = Pass(name="inline-functions", run=_inline_functions)
 REQUIRE_SUBGROUPS: Pass[GpuLowering] = Pass(name="require-subgroups", run=_require_subgroups)

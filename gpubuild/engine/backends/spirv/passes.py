@@ -22,7 +22,7 @@ from gpubuild.engine.backends.lowering import (
     debug_scope,
     replaceable,
 )
-from gpubuild.engine.backends.spirv import address_spaces, ops
+from gpubuild.engine.backends.spirv import address_spaces, masked_lanes, ops
 from gpubuild.engine.backends.spirv.address_spaces import ADDED
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -113,6 +113,8 @@ PASSES: tuple[Pass[SpirvLowering], ...] = (
     ),
     debug_scope("LineTablesOnly"),
     CALL_LIBRARIES_DIRECTLY,
+    masked_lanes.SPLIT_MASKED,
+    ops.INLINE_FUNCTIONS,
     ops.REQUIRE_SUBGROUPS,
     address_spaces.USE_GENERIC_POINTERS,
     Pass(name="record-added-parameters", run=_record_added),
