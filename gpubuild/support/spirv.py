@@ -9,7 +9,7 @@ from gpubuild.support.frozen import frozen
 
 MAGIC = b"\x03\x02\x23\x07"  # little endian
 _HEADER_WORDS = 5
-_ENTRY_POINT, _EXECUTION_MODE = 15, 16
+_EXTENSION, _ENTRY_POINT, _EXECUTION_MODE = 10, 15, 16
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 28, 30, 32
 _CONSTANT, _FUNCTION, _PARAMETER, _VARIABLE = 43, 54, 55, 59
 _KERNEL = 6  # an execution model
@@ -103,6 +103,13 @@ def read_module(data: bytes) -> SpirvModule:
         for number, name in reader.names.items()
     )
     return SpirvModule(version=f"{words[1] >> 16 & 0xFF}.{words[1] >> 8 & 0xFF}", kernels=kernels)
+
+
+def without_extension(data: bytes, name: str) -> bytes:
+    """Return the module ``data`` without the declaration of an extension."""
+    encoded = name.encode() + b"\0" * (4 - len(name) % 4)
+    declared = struct.pack("<I", (1 + len(encoded) // 4) << 16 | _EXTENSION) + encoded
+    return data.replace(declared, b"", 1)
 
 
 def _instructions(words: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:

@@ -313,6 +313,11 @@ def _initialize_llvmlite() -> None:
     _llvmlite().initialize_all_asmprinters()
 
 
+def set_option(option: str) -> None:
+    """Set an option of llvmlite's code generators for the rest of this process."""
+    _llvmlite().set_option("gpubuild", option)
+
+
 def version() -> str:
     """Return the version of LLVM, such as 22.1.8."""
     return llvm_c.version()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+from collections.abc import Callable
 from importlib import resources
 
 from gpubuild.engine.backends.gpu_compile import (
@@ -18,16 +21,25 @@ from gpubuild.engine.backends.gpu_compile import (
     write_info,
 )
 from gpubuild.engine.backends.lowering import lower
-from gpubuild.engine.backends.spirv import passes
+from gpubuild.engine.backends.spirv import odd_integers, ops, passes
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.mathlib import libdevice_calls
+from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.support.spirv import read_module
+from gpubuild.support.spirv import read_module, without_extension
+from gpubuild.targets.target import Target
 
 _LIBRARY = "opencl.ll"
 _INTRINSIC = re.compile(r"@llvm\.(?=nvvm\.)")
+_KERNEL = re.compile(r"^(define (?:\w+ )*)ptx_kernel ", re.MULTILINE)
 _BUILTIN = re.compile(r"_Z\d+\w+")  # a mangled name, which LLVM's back end knows or imports
+# LLVM looks up the type of the format of each printf among the values of the last function, by its number
+# there: it ends the process at some types, and needs an extension at most others. So the last function has
+# few values, and the extension is allowed and not declared.
+_END = "define internal spir_func void @gpubuild.end() {\n  ret void\n}\n"
+_RELAXED_PRINTF = "SPV_EXT_relaxed_printf_string_address_space"
+_ASSUMPTION = re.compile(r"^ *(?:tail )?call void @llvm\.assume\(.*\n", re.MULTILINE)
 _ODD_VECTOR = re.compile(r"<(?:(?!(?:2|3|4|8|16) x )\d+ x |\d+ x ptr\b)")
 
 
@@ -42,7 +54,7 @@ def run(params: CompileParams, io: StepIO) -> None:
 def lower_module(build: DeviceBuild) -> None:
     """Stage: lower MLIR to an LLVM module that calls OpenCL's built-in functions."""
     lowered = lower(build.params, build.io, passes.PASSES, passes.start)
-    text = _INTRINSIC.sub("@gpubuild.", lowered.llvm).replace("ptx_kernel", "spir_kernel")
+    text = _KERNEL.sub(r"\1spir_kernel ", _INTRINSIC.sub("@gpubuild.", lowered.llvm))
     lowered.llvm = text
     take_lowered(build, lowered)
     for name, count in lowered.added.items():
@@ -84,19 +96,63 @@ def emit_code(build: DeviceBuild) -> None:
             ("malloc", "OpenCL kernels have no heap: use memref.alloca"),
         ),
     )
-    # LLVM keeps what it found in the first module of a machine, or of the process: the object comes first.
-    text = str(build.module) if build.params.assembly else ""  # code generation changes the module
-    code = llvm.emit_object(build.module, build.machine)
+    prints = ops.PRINTF in provided
+    # LLVM's code generator ends the process over assumptions with operands.
+    text = odd_integers.widen(_ASSUMPTION.sub("", str(build.module))) + (_END if prints else "")
+    if build.params.assembly:
+        lines = _emit_apart(build, text, llvm.emit_assembly, prints=prints).decode().splitlines(keepends=True)
+        build.io.write("asm", "".join(line for line in lines if _RELAXED_PRINTF not in line))
+    code = without_extension(_emit_apart(build, text, llvm.emit_object, prints=prints), _RELAXED_PRINTF)
     build.io.write("object", code)
-    if text:
-        target = build.params.target
-        machine = llvm.target_machine(target.triple, "", build.features, target.opt_level)
-        module = llvm.parse_assembly(text, llvm.new_context(target.triple))
-        build.io.write("asm", llvm.emit_assembly(module, machine))
     found = {kernel.name: kernel for kernel in read_module(code).kernels}
     build.kernels = [
         KernelInfo(name=name, shared_bytes=found[name].workgroup_bytes) for name in build.kernel_names
     ]
+
+
+def _emit_apart(
+    build: DeviceBuild,
+    text: str,
+    emit: Callable[[llvm.Module, llvm.Machine], str | bytes],
+    *,
+    prints: bool,
+) -> bytes:
+    """Generate code in a process of its own, and return it.
+
+    LLVM keeps ids of a module for the next one of a process, which then defines some twice; it ends the
+    process over what it does not support; and extensions are an option of the whole process.
+    """
+    with tempfile.TemporaryFile() as log:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(reader)
+                os.dup2(log.fileno(), 2)
+                code = _emit(build.params.target, text, emit, prints=prints)
+                with os.fdopen(writer, "wb") as stream:
+                    stream.write(code.encode() if isinstance(code, str) else code)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as stream:
+            code = stream.read()
+        if os.waitpid(child, 0)[1]:
+            log.seek(0)
+            raise StepError("LLVM cannot generate SPIR-V for the module", output=log.read().decode())
+    return code
+
+
+def _emit(
+    target: Target, text: str, emit: Callable[[llvm.Module, llvm.Machine], str | bytes], *, prints: bool
+) -> str | bytes:
+    if prints:
+        llvm.set_option(f"--spirv-ext=+{_RELAXED_PRINTF}")
+    # At other levels LLVM moves addresses, and computes some in elements instead of bytes.
+    machine = llvm.target_machine(target.triple, "", "", 0)
+    return emit(llvm.parse_assembly(text, llvm.new_context(target.triple)), machine)
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (

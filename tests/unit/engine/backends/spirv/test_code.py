@@ -1,0 +1,114 @@
+"""SPIR-V modules, and what LLVM's code generator gets wrong without the back end's care."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from unit.engine.device_steps import OUTPUTS, compile_module, compile_params, in_child, kernel, tools
+from unit.engine.steps import run_step
+
+from gpubuild.engine.backends.spirv.odd_integers import widen
+from gpubuild.errors import StepError
+from gpubuild.model.step import StepKind
+from gpubuild.support.spirv import read_module
+
+CHIP = "spirv1.3"
+PRINTS = 'gpu.func @{0}(%a: i32{1}) kernel {{\n  gpu.printf "%d\\n", %a : i32\n  gpu.return\n}}\n'
+LOOPS = kernel(
+    """
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    scf.for %k = %c0 to %i step %c1 {
+      %v = memref.load %a[%k] : memref<?xf32>
+      %s = arith.addf %v, %x : f32
+      memref.store %s, %a[%k] : memref<?xf32>
+    }
+    """
+)
+
+
+def _one_after_the_other(folder: Path, texts: list[str]) -> list[bytes]:
+    params = compile_params(CHIP)
+    return [
+        run_step(folder / str(n), StepKind.COMPILE, params, {"module": text}, OUTPUTS, tools()).outputs[
+            "object"
+        ]
+        for n, text in enumerate(texts)
+    ]
+
+
+def test_modules_of_one_process_do_not_change_each_other(tmp_path):
+    texts = [LOOPS, kernel("gpu.barrier"), LOOPS.replace("addf", "mulf"), LOOPS]
+    together = in_child(_one_after_the_other, tmp_path, texts)
+    assert together == [compile_module(text, CHIP).object for text in texts]
+
+
+@pytest.mark.parametrize("more", range(6))
+def test_kernels_before_another_can_print(more):
+    parameters = "".join(f", %p{n}: memref<?xf32>" for n in range(more))
+    several = "".join(PRINTS.format(f"f{n}", parameters) for n in range(4))
+    code = compile_module(
+        f"gpu.module @k {{\n{several}gpu.func @g() kernel {{ gpu.return }}\n}}", CHIP
+    ).object
+    assert [k.name for k in read_module(code).kernels] == ["f0", "f1", "f2", "f3", "g"]
+    assert b"SPV_EXT_relaxed_printf" not in code
+
+
+def test_kernels_keep_their_names():
+    text = "gpu.module @k { gpu.func @my_ptx_kernel() kernel { gpu.return } }"
+    assert [k["name"] for k in compile_module(text, CHIP).kernels] == ["my_ptx_kernel"]
+
+
+def test_constant_vectors_of_bf16_are_words():
+    body = """
+    %k = arith.constant dense<[1.5, -2.0]> : vector<2xbf16>
+    vector.store %k, %b[%i] : memref<?xbf16>, vector<2xbf16>
+    """
+    code = compile_module(kernel(body, arguments="%b: memref<?xbf16>"), CHIP).object
+    words = struct.unpack(f"<{len(code) // 4}I", code)
+    assert {0x3FC0, 0xC000} <= {word & 0xFFFF for word in words}
+
+
+def test_several_elements_of_private_memory_need_no_extension_without_optimisation():
+    body = """
+    %p = memref.alloca() : memref<8xf32>
+    memref.store %x, %p[%i] : memref<8xf32>
+    %v = memref.load %p[%i] : memref<8xf32>
+    memref.store %v, %a[%i] : memref<?xf32>
+    """
+    assert read_module(compile_module(kernel(body), CHIP, opt_level=0).object).kernels
+
+
+def test_what_llvm_cannot_generate_is_an_error_with_its_message():
+    body = """
+    %p = memref.alloca(%i) : memref<?xf32>
+    memref.store %x, %p[%i] : memref<?xf32>
+    %v = memref.load %p[%i] : memref<?xf32>
+    memref.store %v, %a[%i] : memref<?xf32>
+    """
+    with pytest.raises(StepError, match="LLVM cannot generate SPIR-V") as caught:
+        compile_module(kernel(body), CHIP, opt_level=0)
+    assert "SPV_INTEL_variable_length_array" in caught.value.output
+
+
+def test_odd_integers_become_wide_ones_with_zeros_above():
+    text = "  %1 = mul nsw i33 %0, -3\n  %i33 = ashr i33 %1, 2\n  %2 = trunc i33 %i33 to i32"
+    assert widen(text).split("\n") == [
+        "  %gpubuild.wide.0.0 = mul i64 %0, 8589934589",
+        "  %1 = and i64 %gpubuild.wide.0.0, 8589934591",
+        "  %gpubuild.wide.1.0 = shl i64 %1, 31",
+        "  %gpubuild.wide.1.1 = ashr i64 %gpubuild.wide.1.0, 31",
+        "  %gpubuild.wide.1.2 = ashr i64 %gpubuild.wide.1.1, 2",
+        "  %i33 = and i64 %gpubuild.wide.1.2, 8589934591",
+        "  %2 = trunc i64 %i33 to i32",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["  %1 = add i65 %0, 1", "  %1 = load i24, ptr %0", "  store i24 %1, ptr %0"]
+)
+def test_other_odd_integers_are_refused(line):
+    with pytest.raises(StepError, match="that SPIR-V lacks"):
+        widen(line)
