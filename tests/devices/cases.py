@@ -128,11 +128,11 @@ def random_kernels(chip: str, seeds: range) -> Iterator[Batch]:
             chip=chip,
             kernels=list(kernels.values()),
             text=lambda some: random_text(list(some)),
-            cases=[list(_random(kernel, number)) for number, kernel in kernels.items()],
+            cases=[list(random_cases(kernel, number)) for number, kernel in kernels.items()],
         )
 
 
-def _random(kernel: RandomKernel, number: int) -> Iterator[Case]:
+def random_cases(kernel: RandomKernel, number: int) -> Iterator[Case]:
     for shape in shapes(kernel, number):
         described = random_launch.Launch.of(kernel, number, shape)
 

@@ -10,23 +10,7 @@ _SMALL_ATOMICS = "OpenCL has atomic operations of 32 and 64 bits"
 _WIDE = "SPIR-V has no integers of 128 bits"
 _HEAP = "undefined in @k: "
 _NVIDIA = "is an instruction of NVIDIA GPUs"
-CRASH = "LLVM 22.1.8 ends the process, with vectors of i1 or of pointers"
 REFUSED = {
-    **dict.fromkeys(
-        (
-            "memref_i1_vectors",
-            "vector_gather",
-            "vector_scatter",
-            "vector_compress",
-            "vector_transfer",
-            "vector_transfer_outside",
-            "vector_transfer_masked",
-            "vector_multi_reduction",
-            "vector_multi_reduction_outer",
-            "vector_masked_operations",
-        ),
-        CRASH,
-    ),
     "gpu_cluster_id": _CLUSTERS,
     "gpu_cluster_dim": _CLUSTERS,
     "gpu_cluster_block_id": _CLUSTERS,
