@@ -7,14 +7,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
-from e2e.test_products import exports
+from e2e.test_products import CPU, INTERFACE, UNLOADING, exports, product, write_project
 from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.steps import run_step
 
@@ -96,37 +95,28 @@ def test_the_cpu_s_image_gives_right_results(built: Built) -> None:
     assert (done.code, done.out) == (0, "two_modules: OK (sum of squares 85000)\n"), done.err
 
 
-def test_a_shared_library_is_opened_again(tmp_path: Path, shared_cache: dict[str, str]) -> None:
-    assert gpubuild("init", "demo", cwd=tmp_path).code == 0
-    project = tmp_path / "demo"
-    (project / "targets.yaml").write_text(
-        "version: 1\ntargets: {gfx90a: {}, cpu: {}}\n"
-        "programs: {scaling: {sources: [scale.mlir], product: shared, offload: clang}}\n"
+def test_shared_libraries_are_opened_and_closed(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    project = write_project(
+        tmp_path,
+        "version: 1\ntargets: {gfx90a: {}, cpu: {}}\nprograms:\n"
+        "  first: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n"
+        "  second: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n",
     )
     done = gpubuild("build", cwd=project, env=shared_cache)
     assert done.code == 0, done.err
-    library = project / "build" / "scaling" / "libscaling.so"
-    assert {name for name in exports(library) if not name.startswith("gpubuild_abi_")} == {
-        "scale", "_mlir_ciface_scale",
-    }  # fmt: skip
-    call = (
-        "import _ctypes, numpy, sys\n"
-        "for _ in range(3):\n"
-        "    import scaling\n"
-        "    data = numpy.array([1, 2, 3], numpy.float32)\n"
-        "    scaling.scale(2, data)\n"
-        "    assert data.tolist() == [2, 4, 6]\n"
-        "    handle = _ctypes.dlopen(sys.argv[1], 0)\n"
-        "    _ctypes.dlclose(handle), _ctypes.dlclose(handle)  # and the module's\n"
-        "    assert 'libscaling' not in open('/proc/self/maps').read()\n"
-        "    del sys.modules['scaling']\n"
-    )
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "PYTHONPATH": str(library.parent)}
-    environment["GPUBUILD_CPU_THREADS"] = "1"  # a library with threads stays loaded
-    ran = subprocess.run(
-        [sys.executable, "-c", call, library], env=environment, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
+    libraries = [product(project, name) for name in ("first", "second")]
+    assert {n for n in exports(libraries[0]) if not n.startswith("gpubuild_abi_")} == INTERFACE
+    program = tmp_path / "unloading"
+    subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
+    for what in ("again", "two", "threads"):
+        ran = subprocess.run(
+            [program, what, *libraries],
+            env={**os.environ, **CPU},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", ""), what
 
 
 def test_it_needs_no_sdk(built: Built) -> None:
