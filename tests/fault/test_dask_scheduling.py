@@ -90,6 +90,7 @@ def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     try:
         made.start_worker("good")
         made.start_worker("bad", "--preload", str(tmp_path / "bad.py"))
+        made.wait_for_workers(2)
         yield made
     finally:
         made.close()
