@@ -27,6 +27,7 @@ PROCESSES = 4  # worker processes; their threads are the simulated workers
 # Loaded into each worker: answers a job after a sleep. The result is one blob of 28 kB, as measured.
 SLEEP = """
 import os, time
+from distributed import get_worker
 from gpubuild.execute import dask, wire
 from gpubuild.model.digest import digest_bytes
 SECONDS = float(os.environ["BENCH_SECONDS"])
@@ -35,8 +36,9 @@ def run_message(message):
     time.sleep(SECONDS)
     request = wire.unpack_request(message)
     blob = {"name": "module", "digest": digest_bytes(DATA), "size_bytes": len(DATA), "executable": False}
-    return wire._pack({"worker": "w", "result": {"step_id": request.step, "result": {"blobs": [blob]}},
-                       "blobs": [DATA]})
+    return get_worker().address, wire._pack(
+        {"worker": "w", "result": {"step_id": request.step, "result": {"blobs": [blob]}}, "blobs": [DATA]}
+    )
 dask.run_message = run_message
 """
 
@@ -122,7 +124,7 @@ def simulate(workers: int, seconds: float, count: int) -> dict[str, float]:
 CASES = {
     "overhead": (1, 0.2, 50),
     "100": (100, 2.0, 1000),
-    "1000": (1000, 10.0, 3000),
+    "1000": (1000, 10.0, 10_000),
     "client": (200, 0.0, 10_000),
 }
 
