@@ -1,11 +1,13 @@
 """What a cluster costs: the client's time and memory per step, overhead per step, and efficiency.
 
-``python bench/remote.py [overhead|efficiency|client]``: a real scheduler and our own ``DaskExecutor``. Steps
-are replaced by sleeps on workers with many threads: everything but the compiler is real.
+``python bench/remote.py [overhead|100|1000|client|real]``: a real scheduler and our own ``DaskExecutor``.
+Steps are replaced by sleeps on workers with many threads: everything but the compiler is real. ``real``
+builds a project of large kernels on one worker with one job slot, then on two.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -14,6 +16,8 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+
+from generate import large_kernel
 
 from gpubuild.execute.dask import DaskExecutor
 from gpubuild.execute.executor import Future
@@ -121,6 +125,52 @@ def simulate(workers: int, seconds: float, count: int) -> dict[str, float]:
     }
 
 
+def build(workers: int) -> float:
+    """Return the seconds of a build of large kernels on workers with one job slot each."""
+    with tempfile.TemporaryDirectory(prefix="bench-remote-") as name:
+        folder = Path(name)
+        names = [f"kernel{number}.mlir" for number in range(24)]
+        for number, source in enumerate(names):
+            text = large_kernel(8000 + 100 * number).replace("@m ", f"@m{number} ")
+            (folder / source).write_text(f"module attributes {{gpu.container_module}} {{{text}}}")
+        (folder / "main.c").write_text("int main(void) { return 0; }")
+        sources = ", ".join([*names, "main.c"])
+        (folder / "targets.yaml").write_text(
+            f"version: 1\ntargets: {{sm_90: {{}}}}\nprograms: {{app: {{sources: [{sources}]}}}}\n"
+        )
+        file = folder / "s.json"
+        run = [sys.executable, "-m"]
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        at_once = ["--host", "127.0.0.1"]
+        started = [
+            subprocess.Popen(
+                [*run, "distributed.cli.dask_scheduler", "--scheduler-file", str(file), *at_once,
+                 "--port", "0", "--no-dashboard"], **quiet,
+            )
+        ]  # fmt: skip
+        try:
+            for _ in range(workers):
+                started.append(
+                    subprocess.Popen(
+                        [*run, "gpubuild", "worker", "--scheduler-file", str(file), "--jobs", "1", "--",
+                         *at_once], **quiet,
+                    )
+                )  # fmt: skip
+            time.sleep(8)
+            address = json.loads(file.read_text())["address"]
+            began = time.monotonic()
+            subprocess.run(
+                [*run, "gpubuild", "build", "-q", "--executor", f"dask:{address}", "--cache-dir", "cache"],
+                cwd=folder, env={**os.environ, "GPUBUILD_EXECUTE_ONLY": "1"}, check=True,
+            )  # fmt: skip
+            return time.monotonic() - began
+        finally:
+            for process in reversed(started):
+                process.terminate()
+            for process in started:
+                process.wait()
+
+
 CASES = {
     "overhead": (1, 0.2, 50),
     "100": (100, 2.0, 1000),
@@ -130,7 +180,11 @@ CASES = {
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or CASES:
+    for name in sys.argv[1:] or [*CASES, "real"]:
+        if name == "real":
+            one, two = (build(workers) for workers in (1, 2))
+            print(f"real: 1 worker {one:.1f} s, 2 workers {two:.1f} s, {one / two:.2f} times as fast")
+            continue
         workers, seconds, count = CASES[name]
         found = simulate(workers, seconds, count)
         print(f"{name}: {count} steps of {seconds:g} s, {workers} workers: ", end="")
