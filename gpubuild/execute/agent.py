@@ -22,7 +22,7 @@ from typing import IO, NoReturn
 
 from gpubuild.errors import GpubuildError, UsageError
 from gpubuild.execute import wire
-from gpubuild.execute.local import LocalExecutor
+from gpubuild.execute.local import ForkerKilledError, LocalExecutor
 from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.job import JobResult
 from gpubuild.settings import Settings
@@ -142,6 +142,8 @@ def _answer(
         return wire.pack_refusal(f"{worker}: {error}")
     try:
         answer: JobResult | GpubuildError = executor.submit(job).result()
+    except ForkerKilledError as error:
+        return wire.pack_refusal(f"{worker}: {error.message}")  # another agent takes the next job
     except GpubuildError as error:
         answer = error
     try:

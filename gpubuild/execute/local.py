@@ -63,6 +63,10 @@ class _Pending:
         self.pid = 0
 
 
+class ForkerKilledError(StepCrashedError):
+    """The process that forks one for each step was killed, so its executor runs nothing more."""
+
+
 class LocalExecutor:
     """An ``Executor`` with ``workers`` jobs at once, each in a fresh process.
 
@@ -219,7 +223,7 @@ class LocalExecutor:
             pending.future.set_exception(InterruptedBuildError("the step was stopped"))
         else:
             pending.future.set_exception(
-                StepCrashedError(
+                ForkerKilledError(
                     "the process that starts compile steps was killed",
                     hint="most likely memory ran out: run fewer steps at once with -j",
                 )
