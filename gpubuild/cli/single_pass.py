@@ -1,5 +1,7 @@
 """``gpubuild pass TARGET NAME[..NAME] FILE``: run one pass of a back end, or a range, on a file.
 
+For TARGET ``linalg`` or ``tosa`` they are the passes of that pipeline on tensors.
+
 For authors of passes; no help lists it. It runs in this process, which a pass may crash.
 """
 
@@ -13,6 +15,7 @@ from pathlib import Path
 from gpubuild.cli.console import Console
 from gpubuild.cli.options import Parser, path
 from gpubuild.errors import UsageError
+from gpubuild.model.project import TENSOR_PIPELINES
 from gpubuild.model.step import CompileParams
 from gpubuild.support.text import did_you_mean
 from gpubuild.targets.registry import of_name
@@ -45,13 +48,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def execute(options: argparse.Namespace) -> int:
     """Run the command."""
     from gpubuild.engine.backends import lowering
+    from gpubuild.engine.source import tensors
 
     console: Console = options.console
-    params = target_params(
-        options.target, fast_math=options.fast_math, debug=options.debug, sanitize=options.sanitize
+    pipeline = options.target if options.target in TENSOR_PIPELINES else ""
+    params = (
+        None
+        if pipeline
+        else target_params(
+            options.target, fast_math=options.fast_math, debug=options.debug, sanitize=options.sanitize
+        )
     )
     if options.list:
-        console.print("\n".join(one.name for one in lowering.passes_of(params.target.kind)))
+        table = lowering.passes_of(params.target.kind) if params else tensors.PASSES
+        console.print("\n".join(one.name for one in table))
         return 0
     first, _, last = options.names.partition("..")
     file: Path = options.file
@@ -59,7 +69,10 @@ def execute(options: argparse.Namespace) -> int:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    result = lowering.run_range(text, params, first, last, name=str(file))
+    if params:
+        result = lowering.run_range(text, params, first, last, name=str(file))
+    else:
+        result = tensors.run_range(text, pipeline, first, last, name=str(file))
     if options.output is None:
         console.out.write(result)
     else:

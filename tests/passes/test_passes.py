@@ -1,15 +1,17 @@
 """A FileCheck file for each pass: what it makes of a module, by itself.
 
-``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, as ``gpubuild pass`` does; an
-option is ``--fast-math``, ``--debug``, ``--debug-full`` or ``--sanitize=CHECK[,CHECK]``. A pass of many
-parts has several files, ``PASS.TOPIC.mlir``. The lines of the result, or of the error, are checked by the
-prefix CHECK, or where a file has several runs by that of the target in capitals (``SM_60``).
+``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, or of a pipeline on tensors
+(``linalg``), as ``gpubuild pass`` does; an option is ``--fast-math``, ``--debug``, ``--debug-full`` or
+``--sanitize=CHECK[,CHECK]``. A pass of many parts has several files, ``PASS.TOPIC.mlir``. The lines of the
+result, or of the error, are checked by the prefix CHECK, or where a file has several runs by that of the
+target in capitals (``SM_60``).
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,9 @@ from unit.engine.device_steps import in_child
 from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.lowering import passes_of, run_range
 from gpubuild.engine.ir.passes import Pass
+from gpubuild.engine.source import tensors
 from gpubuild.errors import StepError
+from gpubuild.model.project import TENSOR_PIPELINES
 from gpubuild.targets.registry import kinds
 from gpubuild.targets.target import FULL
 
@@ -59,6 +63,9 @@ def results(text: str, wanted: list[Run]) -> list[str]:
 
 
 def result(text: str, run: Run) -> str:
+    first, _, last = run.names.partition("..")
+    if run.target in TENSOR_PIPELINES:
+        return tensors.run_range(text, run.target, first, last, name="k.mlir")
     checks = [option.removeprefix(SANITIZE) for option in run.options if option.startswith(SANITIZE)]
     params = target_params(
         run.target,
@@ -66,7 +73,6 @@ def result(text: str, run: Run) -> str:
         debug=FULL if "--debug-full" in run.options else "--debug" in run.options,
         sanitize=",".join(checks),
     )
-    first, _, last = run.names.partition("..")
     try:
         return run_range(text, params, first, last, name="k.mlir")
     except StepError as error:
@@ -89,10 +95,12 @@ def test_file(file: Path) -> None:
         assert check.returncode == 0, f"{run}\n{check.stdout}{check.stderr}\n{output}"
 
 
-@pytest.mark.parametrize("kind", kinds())
-def test_every_pass_has_a_name_and_a_file(kind: str) -> None:
+TABLES: dict[str, Sequence[Pass]] = {"tensors": tensors.PASSES, **{kind: passes_of(kind) for kind in kinds()}}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_pass_has_a_name_and_a_file(table: Sequence[Pass]) -> None:
     """All but those that are nothing but a pipeline of upstream's."""
-    table: tuple[Pass, ...] = tuple(passes_of(kind))
     names = [one.name for one in table]
     assert len(set(names)) == len(names)
     own = {one.name for one in table if one.pipeline is None}
@@ -100,5 +108,5 @@ def test_every_pass_has_a_name_and_a_file(kind: str) -> None:
 
 
 def test_every_file_is_of_a_pass() -> None:
-    names = {one.name for kind in kinds() for one in passes_of(kind)}
+    names = {one.name for table in TABLES.values() for one in table}
     assert {pass_of(file) for file in FILES} - names == set()

@@ -1,18 +1,20 @@
 """Pipelines ``linalg`` and ``tosa``: lower functions on tensors to kernels and host code.
 
-Upstream's passes fuse, bufferize and make loops. Kernels of loops are made by
+One table of passes serves both. Upstream's fuse, bufferize and make loops. Kernels of loops are made by
 :mod:`parallel_loops`, memory for them by :mod:`device_memory`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import device_memory, parallel_loops
@@ -55,44 +57,39 @@ _OUTLINE = (
     "builtin.module(func.func(scf-parallel-for-to-nested-fors),canonicalize,cse,"
     "gpu-launch-sink-index-computations,gpu-kernel-outlining,canonicalize,cse)"
 )
+_FOLD = "builtin.module(canonicalize,cse)"
 _ASYNC = "builtin.module(canonicalize,cse,func.func(gpu-async-region),canonicalize)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorLowering:
+    """The state of one lowering from tensors."""
+
+    name: str  # of the pipeline
+    source: SourceText
+    io: StepIO | None = None  # takes the warnings
+
+    def warn(self, op: ir.Operation, message: str) -> None:
+        """Report a warning at the location of ``op``."""
+        if self.io is not None:
+            self.io.warn(replace(about(op, message, self.source), severity="warning").render())
 
 
 def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     """Run pipeline ``name`` on ``module``. Raises ``StepError`` with locations in the source."""
+    run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
 
-    def warn(op: ir.Operation, message: str) -> None:
-        io.warn(replace(about(op, message, source), severity="warning").render())
 
-    if name == "tosa":
-        contexts.run_passes(module, _FROM_TOSA, source=source)
-    contexts.run_passes(module, "builtin.module(inline,symbol-dce,canonicalize,cse)", source=source)
-    _generalize(module)
-    contexts.run_passes(module, _FUSE, source=source)
-    _separate_fills(module)
-    _keep_carried(module)
-    _keep_arguments(module)
-    contexts.run_passes(module, _BUFFERIZE, source=source)
-    for op in _without_parallel_loops(module):
-        warn(op, "this stays on the host: it has no parallel loop")
-    extents = {
-        symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
-    }
-    contexts.run_passes(module, _LOOPS, source=source)
-    for function in _defined(module):
-        parallel_loops.share_extents(function, extents[symbol_name(function)])
-    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
-    for function in _defined(module):
-        parallel_loops.fuse(function)
-        parallel_loops.use_registers(function)
-    # Bounds that are constants are known as such after folding.
-    contexts.run_passes(module, "builtin.module(canonicalize,cse)", source=source)
-    for function in _defined(module):
-        parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", warn)
-    contexts.run_passes(module, _OUTLINE, source=source)
-    for function in _defined(module):
-        device_memory.use_device_memory(function, module.operation)
-    contexts.run_passes(module, _ASYNC, source=source)
+def run_range(text: str, pipeline: str, first: str, last: str = "", *, name: str = "") -> str:
+    """Return the canonical text of a module after the passes from ``first`` to ``last``.
+
+    ``name`` is that of its file, for messages. Raises ``UsageError`` for unknown passes, and ``StepError``.
+    """
+    passes = selected(PASSES, first, last)
+    with contexts.context():
+        module = contexts.parse(text, source_name=name)
+        run_passes(module, passes, TensorLowering(name=pipeline, source=SourceText(text, name)))
+        return contexts.canonical_text(module)
 
 
 def _defined(module: ir.Module) -> list[ir.Operation]:
@@ -100,7 +97,7 @@ def _defined(module: ir.Module) -> list[ir.Operation]:
     return [op for op in operations(module.operation, ("func.func",)) if op.regions[0].blocks]
 
 
-def _generalize(module: ir.Module) -> None:
+def _generalize(module: ir.Module, _: TensorLowering) -> None:
     names = ", ".join(f'"linalg.{name}"' for name in _ELEMENTWISE)
     schedule = ir.Module.parse(_GENERALIZE.replace("NAMES", names))
     sequence = schedule.body.operations[0]
@@ -109,7 +106,7 @@ def _generalize(module: ir.Module) -> None:
     interpreter.apply_named_sequence(module, sequence, schedule)
 
 
-def _keep_carried(module: ir.Module) -> None:
+def _keep_carried(module: ir.Module, _: TensorLowering) -> None:
     """Put each tensor that a loop carries back to where it was, so that it stays in one buffer."""
     for loop in operations(module.operation, ("scf.for",)):
         block = loop.regions[0].blocks[0]
@@ -120,7 +117,7 @@ def _keep_carried(module: ir.Module) -> None:
                 end.operands[number] = Emitter(end).value(name, [end.operands[number], carried], kind)
 
 
-def _keep_arguments(module: ir.Module) -> None:
+def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
     """Forbid writes to the caller's tensors, which upstream allows by default."""
     writable = "bufferization.writable"
     for function in _defined(module):
@@ -135,7 +132,7 @@ def _keep_arguments(module: ir.Module) -> None:
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
 
 
-def _separate_fills(module: ir.Module) -> None:
+def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
     """Give each user of a filled tensor its own, since each would copy a common one."""
     for fill in operations(module.operation, ("linalg.fill",)):
         for use in list(fill.results[0].uses)[1:]:
@@ -155,3 +152,54 @@ def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
         return bool(kinds) and not any("parallel" in kind for kind in kinds)
 
     return matching(module.operation, only_reduces)
+
+
+def _to_parallel_loops(module: ir.Module, state: TensorLowering) -> None:
+    """Make loops of operations, and give loops of one shape the same bounds."""
+    for op in _without_parallel_loops(module):
+        state.warn(op, "this stays on the host: it has no parallel loop")
+    extents = {
+        symbol_name(function): parallel_loops.shared_extents(function) for function in _defined(module)
+    }
+    contexts.run_passes(module, _LOOPS, source=state.source)
+    for function in _defined(module):
+        parallel_loops.share_extents(function, extents[symbol_name(function)])
+
+
+def _map_to_launches(module: ir.Module, state: TensorLowering) -> None:
+    for function in _defined(module):
+        parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", state.warn)
+
+
+def _use_device_memory(module: ir.Module, _: TensorLowering) -> None:
+    for function in _defined(module):
+        device_memory.use_device_memory(function, module.operation)
+
+
+def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, TensorLowering], None]:
+    def run(module: ir.Module, _: TensorLowering) -> None:
+        for function in _defined(module):
+            change(function)
+
+    return run
+
+
+PASSES: tuple[Pass[TensorLowering], ...] = (
+    upstream("tosa-to-linalg", _FROM_TOSA, when=lambda state: state.name == "tosa"),
+    upstream("inline-calls", "builtin.module(inline,symbol-dce,canonicalize,cse)"),
+    Pass(name="generalize-elementwise", run=_generalize),
+    upstream("fuse-elementwise", _FUSE),
+    Pass(name="separate-fills", run=_separate_fills),
+    Pass(name="keep-carried-tensors", run=_keep_carried),
+    Pass(name="keep-arguments", run=_keep_arguments),
+    upstream("bufferize", _BUFFERIZE),
+    Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),
+    upstream("fold-extents", _FOLD),
+    Pass(name="fuse-parallel-loops", run=_each_function(parallel_loops.fuse)),
+    Pass(name="accumulate-in-registers", run=_each_function(parallel_loops.use_registers)),
+    upstream("fold-bounds", _FOLD),  # bounds that are constants are known as such after it
+    Pass(name="map-to-launches", run=_map_to_launches),
+    upstream("outline-kernels", _OUTLINE),
+    Pass(name="use-device-memory", run=_use_device_memory),
+    upstream("async-regions", _ASYNC),
+)

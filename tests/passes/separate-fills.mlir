@@ -1,0 +1,13 @@
+// RUN: linalg separate-fills
+func.func @f(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %p = linalg.matmul ins(%a, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %q = linalg.matmul ins(%p, %a : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
+}
+// CHECK: [[ONE:%.*]] = linalg.fill
+// CHECK: [[OTHER:%.*]] = linalg.fill
+// CHECK: linalg.matmul {{.*}} outs([[OTHER]] :
+// CHECK: linalg.matmul {{.*}} outs([[ONE]] :
