@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -76,9 +77,9 @@ def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has
     where: dict[str, Any] = {"address": execute.dask}
     if execute.scheduler_file is not None:
         where = {"scheduler_file": str(execute.scheduler_file)}
-    make: Any = distributed.Client
+    options = {"timeout": execute.connect_seconds, "name": "gpubuild", "set_as_default": False}
     try:
-        return make(**where, timeout=execute.connect_seconds, name="gpubuild", set_as_default=False)
+        return _in_time(lambda: distributed.Client(**where, **options), 2 * execute.connect_seconds)
     except (OSError, TimeoutError, ValueError) as error:
         raise NoSchedulerError(
             f"no Dask scheduler answers at {execute.shown}: {error or type(error).__name__}",
@@ -89,6 +90,23 @@ def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has
             f"{execute.shown} needs certificates, and Dask's configuration names none",
             hint="set DASK_DISTRIBUTED__COMM__TLS__CA_FILE and the others of docs/how-to/cluster.md",
         ) from error
+
+
+def _in_time(make: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401
+    """Return what ``make`` returns. Raises its error, or ``TimeoutError``.
+
+    Dask's client waits without an end if the scheduler stops while it connects.
+    """
+    made: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except Exception as error:
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="gpubuild-connect", daemon=True).start()
+    return made.result(seconds)
 
 
 def query(execute: Execute) -> tuple[float, list[RemoteWorker]]:
