@@ -424,7 +424,8 @@ static void fill(struct opencl_device *device, void *queue, void *to, const void
     }
 }
 
-/* Fills have patterns of 1, 2 or 4 bytes here; other elements are written once, and copied in doubling pieces. */
+/* Fills have patterns of 1, 2 or 4 bytes here, at multiples of their size; other elements are written once, and copied in
+ * doubling pieces. */
 static void opencl_memory_fill(struct gb_device *base, void *to, const void *element, size_t element_bytes, size_t count,
                                void *stream, const struct gb_where *where) {
     struct opencl_device *device = own(base);
@@ -433,7 +434,7 @@ static void opencl_memory_fill(struct gb_device *base, void *to, const void *ele
     if (total == 0) {
         return;
     }
-    if (unit != 0) {
+    if (unit != 0 && (uintptr_t)to % unit == 0) {
         fill(device, queue, to, element, unit, total, where);
     } else {
         for (size_t at = 0; at < element_bytes; at++) {

@@ -1,0 +1,132 @@
+"""The runtime's calls on Intel's OpenCL driver for CPUs, with kernels in LLVM's assembly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from devices import at_hand
+from unit.runtime.programs import Outcome, Runtime
+
+from gpubuild.engine.ir import llvm
+from gpubuild.model.offload_binary import Image, pack
+
+TRIPLE = "spirv64v1.2-unknown-unknown"
+PARAMETERS = {"add": 2, "reverse": 1, "slow": 2, "check": 2}  # that launches pass
+KERNELS = f"""
+target triple = "{TRIPLE}"
+declare i64 @_Z13get_global_idj(i32)
+declare i64 @_Z12get_local_idj(i32)
+declare void @_Z7barrierj(i32) convergent
+define spir_kernel void @add(ptr addrspace(1) %x, i32 %n) {{
+  %i = call i64 @_Z13get_global_idj(i32 0)
+  %p = getelementptr i32, ptr addrspace(1) %x, i64 %i
+  %old = load i32, ptr addrspace(1) %p
+  %new = add i32 %old, %n
+  store i32 %new, ptr addrspace(1) %p
+  ret void
+}}
+define spir_kernel void @reverse(ptr addrspace(1) %x, ptr addrspace(3) %tile) {{
+  %i = call i64 @_Z12get_local_idj(i32 0)
+  %j = sub i64 15, %i
+  %from = getelementptr i32, ptr addrspace(1) %x, i64 %i
+  %to = getelementptr i32, ptr addrspace(3) %tile, i64 %j
+  %mine = load i32, ptr addrspace(1) %from
+  store i32 %mine, ptr addrspace(3) %to
+  call void @_Z7barrierj(i32 1)
+  %other = getelementptr i32, ptr addrspace(3) %tile, i64 %i
+  %new = load i32, ptr addrspace(3) %other
+  store i32 %new, ptr addrspace(1) %from
+  ret void
+}}
+define spir_kernel void @slow(ptr addrspace(1) %x, i64 %n) {{
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [0, %entry], [%next, %loop]
+  %v = load volatile i32, ptr addrspace(1) %x
+  %w = add i32 %v, 1
+  store volatile i32 %w, ptr addrspace(1) %x
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}}
+define spir_kernel void @check(ptr addrspace(1) %x, i32 %limit, ptr addrspace(1) %failed) {{
+  %v = load i32, ptr addrspace(1) %x
+  %wrong = icmp sge i32 %v, %limit
+  br i1 %wrong, label %fail, label %end
+fail:
+  store i32 1, ptr addrspace(1) %failed
+  br label %end
+end:
+  ret void
+}}
+"""
+HELPERS = """
+def upload(values):
+    data = (c_int32 * len(values))(*values)
+    to = mgpuMemAlloc(sizeof(data), None, 0)
+    mgpuMemcpy(to, addressof(data), sizeof(data), None)
+    mgpuStreamSynchronize(None)
+    return to
+def download(address, count):
+    data = (c_int32 * count)()
+    mgpuMemcpy(addressof(data), address, sizeof(data), None)
+    mgpuStreamSynchronize(None)
+    return list(data)
+"""
+
+
+@pytest.fixture(scope="module")
+def image() -> bytes:
+    machine = llvm.target_machine(TRIPLE, "")
+    module = llvm.parse_assembly(KERNELS, llvm.new_context(TRIPLE))
+    llvm.set_target(module, machine)
+    kernels = [{"name": name, "parameters": count} for name, count in PARAMETERS.items()]
+    strings = {
+        "arch": "spirv1.2",
+        "gpubuild.module": "m",
+        "gpubuild.target": "t",
+        "gpubuild.kernels": json.dumps(kernels, separators=(",", ":")),
+    }
+    data = llvm.emit_object(module, machine)
+    return pack([Image(image_kind=1, offload_kind=0, strings=strings, data=data)])
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(runtime: Runtime, image: bytes) -> Run:
+    """Run a script on opencl:0 with the kernels as image 0."""
+    driver = at_hand.opencl()
+    if driver is None:
+        pytest.skip("needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+
+    def call(script: str, **variables: str) -> Outcome:
+        return runtime.run(HELPERS + script, image, device="opencl", **(driver | variables))
+
+    return call
+
+
+def test_fills_at_any_address(run: Run) -> None:
+    """OpenCL's own fills need addresses that are multiples of the pattern's size."""
+    done = run(
+        """
+rt.gpubuildMemset.argtypes = [P, P, P, c_int64, c_int64, P]
+to = mgpuMemAlloc(512, None, 1)
+for size in (1, 2, 3, 4, 8, 12, 16):
+    for element in (bytes(range(1, size + 1)), bytes([7] * size)):
+        for offset in (0, 1, 2, 4):
+            for count in (1, 2, 5):
+                mgpuMemset32(to, 0, 128, None)
+                rt.gpubuildMemset(to + offset, element, (c_int64 * 2)(count, 1), 1, size, None)
+                mgpuStreamSynchronize(None)
+                expected = bytes(offset) + element * count
+                assert string_at(to, 512) == expected + bytes(512 - len(expected)), (size, offset, count)
+"""
+    )
+    assert done.ok().err == ""
