@@ -238,6 +238,9 @@ static void check_launch(const struct opencl_device *device, const struct opencl
         gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which OpenCL devices do not have",
                  launch->cluster.x, launch->cluster.y, launch->cluster.z);
     }
+    if (launch->extra != NULL) {
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only CUDA and HIP support; pass them in `params`");
+    }
     size_t added = kernel->content->parameter_count - launch->param_count;
     if (launch->param_count > kernel->content->parameter_count || added > MOST_ADDED) {
         gb_fatal(where, "the launch passes %zu arguments; the kernel has %u", launch->param_count,

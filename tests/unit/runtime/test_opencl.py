@@ -130,3 +130,25 @@ for size in (1, 2, 3, 4, 8, 12, 16):
 """
     )
     assert done.ok().err == ""
+
+
+def test_a_launch_without_its_number_of_parameters(run: Run) -> None:
+    """Hosts in C may pass 0, as for CUDA."""
+    done = run(
+        """
+module = load(0)
+x = upload(range(16))
+for name, shared in ((b'add', 0), (b'reverse', 64)):
+    values = [c_void_p(x), c_int32(5)]
+    pointers = (P * 2)(*[addressof(value) for value in values])
+    mgpuLaunchKernel(mgpuModuleGetFunction(module, name), 1, 1, 1, 16, 1, 1, shared, None, pointers, None, 0)
+assert download(x, 16) == [5 + 15 - i for i in range(16)]
+"""
+    )
+    assert done.ok().err == ""
+
+
+def test_extra_parameters_are_refused(run: Run) -> None:
+    done = run("mgpuLaunchKernel(mgpuModuleGetFunction(load(0), b'add'), *[1] * 6, 0, None, None, 8, 0)")
+    assert done.code == 1
+    assert "the launch passes its parameters in `extra`" in done.err
