@@ -3,18 +3,29 @@
  * A stream is an in-order queue. Memory is unified shared memory where the device has it, else shared virtual memory:
  * both give pointers that kernels and the host's calls use alike.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "core/device.h"
 #include "opencl/opencl_api.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_ADDED = 4 }; /* parameters that launches do not pass: a shape, a flag, workgroup memory */
+
+/* The queue of a stream. It is never released: a new stream uses an idle one. */
+struct queue {
+    struct queue *next;
+    void *handle;
+    void *last; /* of a destroyed stream: a marker behind its work; else NULL */
+};
 
 struct opencl_device {
     struct gb_device base;
     void *platform, *handle, *context;
     void *queue; /* of the NULL stream */
+    pthread_mutex_t lock; /* guards the other queues */
+    struct queue *queues;
     uint64_t svm;
     bool has_usm;
     const char *options; /* for the device's compiler */
@@ -43,7 +54,7 @@ struct opencl_event {
 };
 
 static struct gb_cl_api cl;
-/* Used only by opencl_open, under core/module.c's lock. */
+/* Used only by opencl_open, under core/module.c's lock, and at the end of the program. */
 static bool ready;
 static uint32_t device_count;
 static struct {
@@ -51,6 +62,7 @@ static struct {
     uint64_t type;
 } found[GB_MAX_DEVICES];
 static struct opencl_device *devices[GB_MAX_DEVICES];
+static pid_t opened_by; /* 0: no process */
 
 static const char *result_name(gb_cl_result result) {
     static const struct {
@@ -291,21 +303,77 @@ static void *create_queue(const struct opencl_device *device, gb_cl_result *resu
     return cl.queue_create(device->context, device->handle, properties, result);
 }
 
-static void *opencl_stream_create(struct gb_device *device, const struct gb_where *where) {
-    gb_cl_result result = CL_SUCCESS;
-    void *queue = create_queue(own(device), &result);
-    check(result, "clCreateCommandQueueWithProperties", where);
-    return queue;
+/* Add a marker behind the work of the queue. */
+static void *mark(void *queue, const struct gb_where *where) {
+    void *marker = NULL;
+    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
+    check(cl.flush(queue), "clFlush", where);
+    return marker;
 }
 
-static void opencl_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device;
-    check(cl.queue_release(stream), "clReleaseCommandQueue", where); /* what is in it is still executed */
+static bool is_complete(void *marker, const struct gb_where *where) {
+    gb_cl_result status = CL_COMPLETE;
+    check(cl.event_info(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL), "clGetEventInfo", where);
+    check(status < 0 ? status : CL_SUCCESS, "an operation of a stream", where);
+    return status == CL_COMPLETE;
+}
+
+static void *opencl_stream_create(struct gb_device *base, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    gb_cl_result result = CL_SUCCESS;
+    gb_lock(&device->lock);
+    struct queue *queue = device->queues;
+    while (queue != NULL && (queue->last == NULL || !is_complete(queue->last, where))) {
+        queue = queue->next;
+    }
+    if (queue != NULL) {
+        check(cl.event_release(queue->last), "clReleaseEvent", where);
+        queue->last = NULL;
+    } else {
+        queue = gb_allocate(sizeof *queue);
+        queue->handle = create_queue(device, &result);
+        check(result, "clCreateCommandQueueWithProperties", where);
+        queue->next = device->queues;
+        device->queues = queue;
+    }
+    gb_unlock(&device->lock);
+    return queue->handle;
+}
+
+/* The driver still executes the work of the stream. */
+static void opencl_stream_destroy(struct gb_device *base, void *stream, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    gb_lock(&device->lock);
+    struct queue *queue = device->queues;
+    while (queue != NULL && queue->handle != stream) {
+        queue = queue->next;
+    }
+    if (queue == NULL || queue->last != NULL) {
+        gb_fatal(where, "there is no such stream, or it is destroyed already");
+    }
+    queue->last = mark(stream, where);
+    gb_unlock(&device->lock);
+}
+
+static void finish(const struct opencl_device *device, void *queue, const struct gb_where *where) {
+    check(cl.finish(queue), "clFinish", where);
+    check_assertions(device, where);
+}
+
+/* Wait for the work of all streams. The lock is not held meanwhile: a kernel may wait for a thread that creates a stream.
+ * Queues stay in the list. */
+static void finish_all(struct opencl_device *device, const struct gb_where *where) {
+    gb_lock(&device->lock);
+    const struct queue *queue = device->queues;
+    gb_unlock(&device->lock);
+    finish(device, device->queue, where);
+    for (; queue != NULL; queue = queue->next) {
+        finish(device, queue->handle, where);
+    }
 }
 
 static void opencl_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    check(cl.finish(queue_of(device, stream)), "clFinish", where);
-    check_assertions(own(device), where);
+    finish(own(device), queue_of(device, stream), where);
 }
 
 static void *opencl_event_create(struct gb_device *device, const struct gb_where *where) {
@@ -326,9 +394,7 @@ static void opencl_event_destroy(struct gb_device *device, void *handle, const s
 
 static void opencl_event_record(struct gb_device *device, void *handle, void *stream, const struct gb_where *where) {
     struct opencl_event *event = handle;
-    void *queue = queue_of(device, stream), *marker = NULL;
-    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
-    check(cl.flush(queue), "clFlush", where);
+    void *marker = mark(queue_of(device, stream), where);
     gb_lock(&event->lock);
     void *before = event->recorded;
     event->recorded = marker;
@@ -395,7 +461,8 @@ static void opencl_memory_free(struct gb_device *base, void *address, void *stre
         check(device->usm.release(device->context, address), "clMemBlockingFreeINTEL", where); /* waits for its users */
         return;
     }
-    check(cl.finish(queue_of(base, stream)), "clFinish", where);
+    finish_all(device, where);
+    finish(device, queue_of(base, stream), where); /* it may be another library's */
     cl.svm_free(device->context, address);
 }
 
@@ -547,6 +614,15 @@ static bool take_usm(struct opencl_device *device) {
     return all;
 }
 
+/* Finish the work of all devices before the drivers end: an assertion may fail in it. Forked processes have no work. */
+static void finish_devices(void) {
+    for (int i = 0; getpid() == opened_by && i < GB_MAX_DEVICES; i++) {
+        if (devices[i] != NULL) {
+            finish_all(devices[i], &(struct gb_where){.device = devices[i]->base.name, .call = "exit"});
+        }
+    }
+}
+
 static struct gb_device *opencl_open(int ordinal, char **why) {
     if (!open_library(why)) {
         return NULL;
@@ -600,7 +676,12 @@ static struct gb_device *opencl_open(int ordinal, char **why) {
         .calls = &calls,
     };
     free(name);
+    (void)pthread_mutex_init(&device->lock, NULL);
     devices[ordinal] = device;
+    if (opened_by == 0 && atexit(finish_devices) != 0) {
+        gb_fatal(NULL, "opencl:%d cannot be opened: atexit failed", ordinal);
+    }
+    opened_by = getpid();
     return &device->base;
 }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from devices import at_hand
@@ -112,6 +114,40 @@ def run(runtime: Runtime, image: bytes) -> Run:
     return call
 
 
+# A libOpenCL.so.1 in front of the real one, whose devices have shared virtual memory only.
+SHIM = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+int clGetDeviceInfo(void *device, uint32_t what, size_t bytes, void *to, size_t *got) {
+    int (*real)(void *, uint32_t, size_t, void *, size_t *) = dlsym(RTLD_NEXT, "clGetDeviceInfo");
+    int result = real(device, what, bytes, to, got);
+    char *found = what == 0x1030 && to != NULL ? strstr(to, "cl_intel_unified_shared_memory") : NULL;
+    if (found != NULL) {
+        *found = 'x';
+    }
+    return result;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def without_usm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    driver = at_hand.opencl()
+    if driver is None:
+        pytest.skip("needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+    folder = tmp_path_factory.mktemp("shim")
+    real, shim = folder / "libreal.so", folder / "libOpenCL.so.1"
+    cc = ["cc", "-shared", "-fPIC", "-xc", "-", "-o"]
+    subprocess.run([*cc, real, "-Wl,-soname,libreal.so"], input=b"", check=True)
+    link = ["-xnone", "-Wl,--no-as-needed", real, "-ldl"]
+    subprocess.run([*cc, shim, *link], input=SHIM.encode(), check=True)
+    real.unlink()
+    real.symlink_to(Path(driver["LD_LIBRARY_PATH"].split(":")[0]) / "libOpenCL.so.1")
+    return {"LD_LIBRARY_PATH": f"{folder}:{driver['LD_LIBRARY_PATH']}"}
+
+
 def test_fills_at_any_address(run: Run) -> None:
     """OpenCL's own fills need addresses that are multiples of the pattern's size."""
     done = run(
@@ -152,3 +188,63 @@ def test_extra_parameters_are_refused(run: Run) -> None:
     done = run("mgpuLaunchKernel(mgpuModuleGetFunction(load(0), b'add'), *[1] * 6, 0, None, None, 8, 0)")
     assert done.code == 1
     assert "the launch passes its parameters in `extra`" in done.err
+
+
+@pytest.mark.parametrize("end", ["", "mgpuStreamDestroy(stream)"])
+@pytest.mark.parametrize("memory", ["usm", "svm"])
+def test_memory_is_freed_after_the_work_of_all_streams(
+    run: Run, without_usm: dict[str, str], memory: str, end: str
+) -> None:
+    done = run(
+        f"""
+slow = mgpuModuleGetFunction(load(0), b'slow')
+seen = upload([0])
+for _ in range(3):
+    stream = mgpuStreamCreate()
+    x = mgpuMemAlloc(1 << 20, None, 0)
+    mgpuMemset32(x, 0, 1, stream)
+    launch(slow, stream=stream, params=[c_void_p(x), c_int64(30_000_000)])
+    mgpuMemcpy(seen, x, 4, stream)
+    {end}
+    mgpuMemFree(x, None)
+    assert download(seen, 1) == [30_000_000]
+""",
+        **(without_usm if memory == "svm" else {}),
+    )
+    assert done.ok().err == ""
+
+
+def test_a_new_stream_has_an_idle_queue(run: Run) -> None:
+    done = run(
+        """
+slow = mgpuModuleGetFunction(load(0), b'slow')
+x = upload([0])
+busy = mgpuStreamCreate()
+launch(slow, stream=busy, params=[c_void_p(x), c_int64(100_000_000)])
+mgpuStreamDestroy(busy)
+idle = mgpuStreamCreate()
+assert idle != busy
+mgpuStreamDestroy(idle)
+mgpuMemFree(x, None)
+assert {mgpuStreamCreate(), mgpuStreamCreate()} == {busy, idle}
+mgpuStreamDestroy(8)
+"""
+    )
+    assert done.err.startswith("gpubuild: there is no such stream, or it is destroyed already\n")
+
+
+@pytest.mark.parametrize("stream", ["None", "mgpuStreamCreate()"])
+def test_an_assertion_that_fails_at_the_end_of_the_program(run: Run, stream: str) -> None:
+    done = run(
+        f"""
+module = load(0)
+slow, check = (mgpuModuleGetFunction(module, name) for name in (b'slow', b'check'))
+pythonapi.Py_IncRef(py_object(buffers[0]))
+x, stream = upload([0]), {stream}
+for kernel in (slow, check):
+    launch(kernel, stream=stream, params=[c_void_p(x), c_int64(30_000_000)])
+print('launched', flush=True)
+"""
+    )
+    assert (done.code, done.out) == (1, b"launched\n")
+    assert done.err.startswith("gpubuild: an assertion failed in a kernel (the message above)\n")
