@@ -81,6 +81,7 @@ enum {
     X(event_time, clGetEventProfilingInfo, gb_cl_result,                                                               \
       (void *event, uint32_t what, size_t bytes, void *, size_t *got))                                                 \
     X(event_info, clGetEventInfo, gb_cl_result, (void *event, uint32_t what, size_t bytes, void *, size_t *got))       \
+    X(event_retain, clRetainEvent, gb_cl_result, (void *event))                                                        \
     X(event_release, clReleaseEvent, gb_cl_result, (void *event))                                                      \
     X(svm_allocate, clSVMAlloc, void *, (void *context, uint64_t flags, size_t bytes, uint32_t alignment))             \
     X(svm_free, clSVMFree, void, (void *context, void *address))                                                       \

@@ -360,8 +360,7 @@ static void finish(const struct opencl_device *device, void *queue, const struct
     check_assertions(device, where);
 }
 
-/* Wait for the work of all streams. The lock is not held meanwhile: a kernel may wait for a thread that creates a stream.
- * Queues stay in the list. */
+/* Wait for the work of all streams, without the lock: kernels may wait for a thread that creates one. */
 static void finish_all(struct opencl_device *device, const struct gb_where *where) {
     gb_lock(&device->lock);
     const struct queue *queue = device->queues;
@@ -383,18 +382,7 @@ static void *opencl_event_create(struct gb_device *device, const struct gb_where
     return event;
 }
 
-static void opencl_event_destroy(struct gb_device *device, void *handle, const struct gb_where *where) {
-    (void)device;
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.event_release(event->recorded), "clReleaseEvent", where);
-    }
-    free(event);
-}
-
-static void opencl_event_record(struct gb_device *device, void *handle, void *stream, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    void *marker = mark(queue_of(device, stream), where);
+static void set_recorded(struct opencl_event *event, void *marker, const struct gb_where *where) {
     gb_lock(&event->lock);
     void *before = event->recorded;
     event->recorded = marker;
@@ -404,18 +392,41 @@ static void opencl_event_record(struct gb_device *device, void *handle, void *st
     }
 }
 
+static void opencl_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    set_recorded(event, NULL, where);
+    free(event);
+}
+
+static void opencl_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
+    set_recorded(event, mark(queue_of(device, stream), where), where);
+}
+
+/* Return what the event stands for now, to be released, or NULL: another thread may record the event again. */
+static void *retain_recorded(struct opencl_event *event, const struct gb_where *where) {
+    gb_lock(&event->lock);
+    void *recorded = event->recorded;
+    if (recorded != NULL) {
+        check(cl.event_retain(recorded), "clRetainEvent", where);
+    }
+    gb_unlock(&event->lock);
+    return recorded;
+}
+
 static void opencl_event_synchronize(struct gb_device *device, void *handle, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.wait(1, &event->recorded), "clWaitForEvents", where);
+    void *recorded = retain_recorded(handle, where);
+    if (recorded != NULL) {
+        check(cl.wait(1, &recorded), "clWaitForEvents", where);
+        check(cl.event_release(recorded), "clReleaseEvent", where);
         check_assertions(own(device), where);
     }
 }
 
 static void opencl_stream_wait_event(struct gb_device *device, void *stream, void *handle, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.barrier(queue_of(device, stream), 1, &event->recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+    void *recorded = retain_recorded(handle, where);
+    if (recorded != NULL) {
+        check(cl.barrier(queue_of(device, stream), 1, &recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+        check(cl.event_release(recorded), "clReleaseEvent", where);
     }
 }
 

@@ -248,3 +248,21 @@ print('launched', flush=True)
     )
     assert (done.code, done.out) == (1, b"launched\n")
     assert done.err.startswith("gpubuild: an assertion failed in a kernel (the message above)\n")
+
+
+def test_an_event_is_recorded_again_while_other_threads_wait_for_it(run: Run) -> None:
+    done = run(
+        """
+import threading
+event, streams = mgpuEventCreate(), [mgpuStreamCreate() for _ in range(4)]
+def work(stream):
+    for _ in range(2000):
+        mgpuEventRecord(event, stream)
+        mgpuStreamWaitEvent(stream, event)
+        mgpuEventSynchronize(event)
+threads = [threading.Thread(target=work, args=(stream,)) for stream in streams]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    )
+    assert done.ok().err == ""
