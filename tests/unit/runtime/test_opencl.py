@@ -139,10 +139,9 @@ def without_usm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         pytest.skip("needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
     folder = tmp_path_factory.mktemp("shim")
     real, shim = folder / "libreal.so", folder / "libOpenCL.so.1"
-    cc = ["cc", "-shared", "-fPIC", "-xc", "-", "-o"]
+    cc: list[str | Path] = ["cc", "-shared", "-fPIC", "-xc", "-", "-o"]
     subprocess.run([*cc, real, "-Wl,-soname,libreal.so"], input=b"", check=True)
-    link = ["-xnone", "-Wl,--no-as-needed", real, "-ldl"]
-    subprocess.run([*cc, shim, *link], input=SHIM.encode(), check=True)
+    subprocess.run([*cc, shim, "-xnone", "-Wl,--no-as-needed", real, "-ldl"], input=SHIM.encode(), check=True)
     real.unlink()
     real.symlink_to(Path(driver["LD_LIBRARY_PATH"].split(":")[0]) / "libOpenCL.so.1")
     return {"LD_LIBRARY_PATH": f"{folder}:{driver['LD_LIBRARY_PATH']}"}
