@@ -45,6 +45,47 @@ func.func @main() -> i32 {
 }
 }
 """
+ARGUMENTS = """
+module attributes {gpu.container_module} {
+gpu.module @k {
+  gpu.func @f(%out: memref<?xf64>, %a: i1, %b: i8, %c: f16, %d: f64, %e: vector<3xf32>,
+              %z: complex<f32>, %w: complex<f64>) kernel {
+    %a1 = arith.uitofp %a : i1 to f64
+    %b1 = arith.sitofp %b : i8 to f64
+    %c1 = arith.extf %c : f16 to f64
+    %e0 = vector.extract %e[2] : f32 from vector<3xf32>
+    %e1 = arith.extf %e0 : f32 to f64
+    %z0 = complex.im %z : complex<f32>
+    %z1 = arith.extf %z0 : f32 to f64
+    %w1 = complex.im %w : complex<f64>
+    %all = vector.from_elements %a1, %b1, %c1, %d, %e1, %z1, %w1 : vector<7xf64>
+    %zero = arith.constant 0 : index
+    vector.store %all, %out[%zero] : memref<?xf64>, vector<7xf64>
+    gpu.return
+  }
+}
+func.func private @printMemrefF64(memref<*xf64>) attributes {llvm.emit_c_interface}
+func.func @main() -> i32 {
+  %one = arith.constant 1 : index
+  %many = arith.constant 7 : index
+  %out = gpu.alloc host_shared (%many) : memref<?xf64>
+  %a = arith.constant true
+  %b = arith.constant -7 : i8
+  %c = arith.constant 0.25 : f16
+  %d = arith.constant 1.5 : f64
+  %e = arith.constant dense<[1.0, 2.0, 4.5]> : vector<3xf32>
+  %z = complex.constant [1.0 : f32, 2.5 : f32] : complex<f32>
+  %w = complex.constant [1.0 : f64, 3.5 : f64] : complex<f64>
+  gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%one, %one, %one)
+    args(%out : memref<?xf64>, %a : i1, %b : i8, %c : f16, %d : f64, %e : vector<3xf32>,
+         %z : complex<f32>, %w : complex<f64>)
+  %cast = memref.cast %out : memref<?xf64> to memref<*xf64>
+  func.call @printMemrefF64(%cast) : (memref<*xf64>) -> ()
+  %zero = arith.constant 0 : i32
+  return %zero : i32
+}
+}
+"""
 pytestmark = pytest.mark.skipif(
     at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)"
 )
@@ -79,6 +120,17 @@ def test_five_images_run_on_two_devices(tmp_path: Path, shared_cache: dict[str, 
     assert "opencl:0" in profile.read_text()
     for binary in tmp_path.rglob("*.binary.mlir"):
         subprocess.run([MLIR_OPT, binary], check=True, capture_output=True)
+
+
+def test_arguments_of_every_kind(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    (tmp_path / "k.mlir").write_text(ARGUMENTS)
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {spirv: {}}\nprograms: {k: {sources: [k.mlir]}}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    done = run(tmp_path / "build/k/k", "opencl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\n[1,  -7,  0.25,  1.5,  4.5,  2.5,  3.5]\n")
 
 
 @pytest.mark.parametrize(("count", "code"), [(3, 0), (4, 1)])

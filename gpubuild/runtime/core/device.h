@@ -17,7 +17,7 @@ struct gb_launch {
     struct gb_dim3 block;   /* work-items of a workgroup */
     uint32_t shared_bytes;  /* dynamic workgroup memory */
     void **params;          /* one pointer per kernel parameter, to its value */
-    size_t param_count;     /* 0: unknown (cluster launches do not pass it) */
+    size_t param_count;     /* 0: none, or neither the caller nor the image states it */
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 

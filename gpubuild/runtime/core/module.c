@@ -305,11 +305,15 @@ void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_la
     if (copy->parameters >= 0 && launch->param_count != 0 && launch->param_count != (size_t)copy->parameters) {
         gb_fatal(&where, "the launch passes %zu parameters, and the kernel has %d", launch->param_count, copy->parameters);
     }
+    struct gb_launch known = *launch;
+    if (launch->param_count == 0 && launch->extra == NULL && copy->parameters > 0) {
+        known.param_count = (size_t)copy->parameters;
+    }
     const struct gb_where *before = gb_enter(&where);
     if (gb_profile_on() && device->calls->timer_create != NULL) {
-        gb_profile_launch(device, copy->handle, stream, launch, &where);
+        gb_profile_launch(device, copy->handle, stream, &known, &where);
     } else {
-        device->calls->launch(device, copy->handle, stream, launch, &where);
+        device->calls->launch(device, copy->handle, stream, &known, &where);
     }
     gb_enter(before);
 }

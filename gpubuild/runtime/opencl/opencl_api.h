@@ -31,6 +31,8 @@ enum {
     CL_MEM_READ_WRITE = 1 << 0,
     CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10,
 
+    CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3,
+    CL_COMPLETE = 0,
     CL_QUEUE_PROPERTIES = 0x1093,
     CL_QUEUE_PROFILING_ENABLE = 1 << 1,
     CL_PROFILING_COMMAND_END = 0x1283,
@@ -55,7 +57,6 @@ enum {
       (const intptr_t *properties, uint32_t count, void *const *devices, void *callback, void *data, gb_cl_result *))  \
     X(queue_create, clCreateCommandQueueWithProperties, void *,                                                        \
       (void *context, void *device, const uint64_t *properties, gb_cl_result *))                                       \
-    X(queue_release, clReleaseCommandQueue, gb_cl_result, (void *queue))                                               \
     X(flush, clFlush, gb_cl_result, (void *queue))                                                                     \
     X(finish, clFinish, gb_cl_result, (void *queue))                                                                   \
     X(program_create, clCreateProgramWithIL, void *, (void *context, const void *, size_t bytes, gb_cl_result *))      \
@@ -79,6 +80,8 @@ enum {
     X(wait, clWaitForEvents, gb_cl_result, (uint32_t count, void *const *events))                                      \
     X(event_time, clGetEventProfilingInfo, gb_cl_result,                                                               \
       (void *event, uint32_t what, size_t bytes, void *, size_t *got))                                                 \
+    X(event_info, clGetEventInfo, gb_cl_result, (void *event, uint32_t what, size_t bytes, void *, size_t *got))       \
+    X(event_retain, clRetainEvent, gb_cl_result, (void *event))                                                        \
     X(event_release, clReleaseEvent, gb_cl_result, (void *event))                                                      \
     X(svm_allocate, clSVMAlloc, void *, (void *context, uint64_t flags, size_t bytes, uint32_t alignment))             \
     X(svm_free, clSVMFree, void, (void *context, void *address))                                                       \

@@ -3,18 +3,29 @@
  * A stream is an in-order queue. Memory is unified shared memory where the device has it, else shared virtual memory:
  * both give pointers that kernels and the host's calls use alike.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "core/device.h"
 #include "opencl/opencl_api.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_ADDED = 4 }; /* parameters that launches do not pass: a shape, a flag, workgroup memory */
+
+/* The queue of a stream. It is never released: a new stream uses an idle one. */
+struct queue {
+    struct queue *next;
+    void *handle;
+    void *last; /* of a destroyed stream: a marker behind its work; else NULL */
+};
 
 struct opencl_device {
     struct gb_device base;
     void *platform, *handle, *context;
     void *queue; /* of the NULL stream */
+    pthread_mutex_t lock; /* guards the other queues */
+    struct queue *queues;
     uint64_t svm;
     bool has_usm;
     const char *options; /* for the device's compiler */
@@ -43,7 +54,7 @@ struct opencl_event {
 };
 
 static struct gb_cl_api cl;
-/* Used only by opencl_open, under core/module.c's lock. */
+/* Used only by opencl_open, under core/module.c's lock, and at the end of the program. */
 static bool ready;
 static uint32_t device_count;
 static struct {
@@ -51,6 +62,7 @@ static struct {
     uint64_t type;
 } found[GB_MAX_DEVICES];
 static struct opencl_device *devices[GB_MAX_DEVICES];
+static pid_t opened_by; /* 0: no process */
 
 static const char *result_name(gb_cl_result result) {
     static const struct {
@@ -238,6 +250,9 @@ static void check_launch(const struct opencl_device *device, const struct opencl
         gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which OpenCL devices do not have",
                  launch->cluster.x, launch->cluster.y, launch->cluster.z);
     }
+    if (launch->extra != NULL) {
+        gb_fatal(where, "the launch passes its parameters in `extra`, which only CUDA and HIP support; pass them in `params`");
+    }
     size_t added = kernel->content->parameter_count - launch->param_count;
     if (launch->param_count > kernel->content->parameter_count || added > MOST_ADDED) {
         gb_fatal(where, "the launch passes %zu arguments; the kernel has %u", launch->param_count,
@@ -288,21 +303,76 @@ static void *create_queue(const struct opencl_device *device, gb_cl_result *resu
     return cl.queue_create(device->context, device->handle, properties, result);
 }
 
-static void *opencl_stream_create(struct gb_device *device, const struct gb_where *where) {
-    gb_cl_result result = CL_SUCCESS;
-    void *queue = create_queue(own(device), &result);
-    check(result, "clCreateCommandQueueWithProperties", where);
-    return queue;
+/* Add a marker behind the work of the queue. */
+static void *mark(void *queue, const struct gb_where *where) {
+    void *marker = NULL;
+    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
+    check(cl.flush(queue), "clFlush", where);
+    return marker;
 }
 
-static void opencl_stream_destroy(struct gb_device *device, void *stream, const struct gb_where *where) {
-    (void)device;
-    check(cl.queue_release(stream), "clReleaseCommandQueue", where); /* what is in it is still executed */
+static bool is_complete(void *marker, const struct gb_where *where) {
+    gb_cl_result status = CL_COMPLETE;
+    check(cl.event_info(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL), "clGetEventInfo", where);
+    check(status < 0 ? status : CL_SUCCESS, "an operation of a stream", where);
+    return status == CL_COMPLETE;
+}
+
+static void *opencl_stream_create(struct gb_device *base, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    gb_cl_result result = CL_SUCCESS;
+    gb_lock(&device->lock);
+    struct queue *queue = device->queues;
+    while (queue != NULL && (queue->last == NULL || !is_complete(queue->last, where))) {
+        queue = queue->next;
+    }
+    if (queue != NULL) {
+        check(cl.event_release(queue->last), "clReleaseEvent", where);
+        queue->last = NULL;
+    } else {
+        queue = gb_allocate(sizeof *queue);
+        queue->handle = create_queue(device, &result);
+        check(result, "clCreateCommandQueueWithProperties", where);
+        queue->next = device->queues;
+        device->queues = queue;
+    }
+    gb_unlock(&device->lock);
+    return queue->handle;
+}
+
+/* The driver still executes the work of the stream. */
+static void opencl_stream_destroy(struct gb_device *base, void *stream, const struct gb_where *where) {
+    struct opencl_device *device = own(base);
+    gb_lock(&device->lock);
+    struct queue *queue = device->queues;
+    while (queue != NULL && queue->handle != stream) {
+        queue = queue->next;
+    }
+    if (queue == NULL || queue->last != NULL) {
+        gb_fatal(where, "there is no such stream, or it is destroyed already");
+    }
+    queue->last = mark(stream, where);
+    gb_unlock(&device->lock);
+}
+
+static void finish(const struct opencl_device *device, void *queue, const struct gb_where *where) {
+    check(cl.finish(queue), "clFinish", where);
+    check_assertions(device, where);
+}
+
+/* Wait for the work of all streams, without the lock: kernels may wait for a thread that creates one. */
+static void finish_all(struct opencl_device *device, const struct gb_where *where) {
+    gb_lock(&device->lock);
+    const struct queue *queue = device->queues;
+    gb_unlock(&device->lock);
+    finish(device, device->queue, where);
+    for (; queue != NULL; queue = queue->next) {
+        finish(device, queue->handle, where);
+    }
 }
 
 static void opencl_stream_synchronize(struct gb_device *device, void *stream, const struct gb_where *where) {
-    check(cl.finish(queue_of(device, stream)), "clFinish", where);
-    check_assertions(own(device), where);
+    finish(own(device), queue_of(device, stream), where);
 }
 
 static void *opencl_event_create(struct gb_device *device, const struct gb_where *where) {
@@ -312,20 +382,7 @@ static void *opencl_event_create(struct gb_device *device, const struct gb_where
     return event;
 }
 
-static void opencl_event_destroy(struct gb_device *device, void *handle, const struct gb_where *where) {
-    (void)device;
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.event_release(event->recorded), "clReleaseEvent", where);
-    }
-    free(event);
-}
-
-static void opencl_event_record(struct gb_device *device, void *handle, void *stream, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    void *queue = queue_of(device, stream), *marker = NULL;
-    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
-    check(cl.flush(queue), "clFlush", where);
+static void set_recorded(struct opencl_event *event, void *marker, const struct gb_where *where) {
     gb_lock(&event->lock);
     void *before = event->recorded;
     event->recorded = marker;
@@ -335,18 +392,41 @@ static void opencl_event_record(struct gb_device *device, void *handle, void *st
     }
 }
 
+static void opencl_event_destroy(struct gb_device *device, void *event, const struct gb_where *where) {
+    (void)device;
+    set_recorded(event, NULL, where);
+    free(event);
+}
+
+static void opencl_event_record(struct gb_device *device, void *event, void *stream, const struct gb_where *where) {
+    set_recorded(event, mark(queue_of(device, stream), where), where);
+}
+
+/* Return what the event stands for now, to be released, or NULL: another thread may record the event again. */
+static void *retain_recorded(struct opencl_event *event, const struct gb_where *where) {
+    gb_lock(&event->lock);
+    void *recorded = event->recorded;
+    if (recorded != NULL) {
+        check(cl.event_retain(recorded), "clRetainEvent", where);
+    }
+    gb_unlock(&event->lock);
+    return recorded;
+}
+
 static void opencl_event_synchronize(struct gb_device *device, void *handle, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.wait(1, &event->recorded), "clWaitForEvents", where);
+    void *recorded = retain_recorded(handle, where);
+    if (recorded != NULL) {
+        check(cl.wait(1, &recorded), "clWaitForEvents", where);
+        check(cl.event_release(recorded), "clReleaseEvent", where);
         check_assertions(own(device), where);
     }
 }
 
 static void opencl_stream_wait_event(struct gb_device *device, void *stream, void *handle, const struct gb_where *where) {
-    struct opencl_event *event = handle;
-    if (event->recorded != NULL) {
-        check(cl.barrier(queue_of(device, stream), 1, &event->recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+    void *recorded = retain_recorded(handle, where);
+    if (recorded != NULL) {
+        check(cl.barrier(queue_of(device, stream), 1, &recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+        check(cl.event_release(recorded), "clReleaseEvent", where);
     }
 }
 
@@ -392,7 +472,8 @@ static void opencl_memory_free(struct gb_device *base, void *address, void *stre
         check(device->usm.release(device->context, address), "clMemBlockingFreeINTEL", where); /* waits for its users */
         return;
     }
-    check(cl.finish(queue_of(base, stream)), "clFinish", where);
+    finish_all(device, where);
+    finish(device, queue_of(base, stream), where); /* it may be another library's */
     cl.svm_free(device->context, address);
 }
 
@@ -424,7 +505,8 @@ static void fill(struct opencl_device *device, void *queue, void *to, const void
     }
 }
 
-/* Fills have patterns of 1, 2 or 4 bytes here; other elements are written once, and copied in doubling pieces. */
+/* Fills have patterns of 1, 2 or 4 bytes here, at multiples of their size; other elements are written once, and copied in
+ * doubling pieces. */
 static void opencl_memory_fill(struct gb_device *base, void *to, const void *element, size_t element_bytes, size_t count,
                                void *stream, const struct gb_where *where) {
     struct opencl_device *device = own(base);
@@ -433,7 +515,7 @@ static void opencl_memory_fill(struct gb_device *base, void *to, const void *ele
     if (total == 0) {
         return;
     }
-    if (unit != 0) {
+    if (unit != 0 && (uintptr_t)to % unit == 0) {
         fill(device, queue, to, element, unit, total, where);
     } else {
         for (size_t at = 0; at < element_bytes; at++) {
@@ -543,6 +625,15 @@ static bool take_usm(struct opencl_device *device) {
     return all;
 }
 
+/* Finish the work of all devices before the drivers end: an assertion may fail in it. Forked processes have no work. */
+static void finish_devices(void) {
+    for (int i = 0; getpid() == opened_by && i < GB_MAX_DEVICES; i++) {
+        if (devices[i] != NULL) {
+            finish_all(devices[i], &(struct gb_where){.device = devices[i]->base.name, .call = "exit"});
+        }
+    }
+}
+
 static struct gb_device *opencl_open(int ordinal, char **why) {
     if (!open_library(why)) {
         return NULL;
@@ -596,7 +687,12 @@ static struct gb_device *opencl_open(int ordinal, char **why) {
         .calls = &calls,
     };
     free(name);
+    (void)pthread_mutex_init(&device->lock, NULL);
     devices[ordinal] = device;
+    if (opened_by == 0 && atexit(finish_devices) != 0) {
+        gb_fatal(NULL, "opencl:%d cannot be opened: atexit failed", ordinal);
+    }
+    opened_by = getpid();
     return &device->base;
 }
 

@@ -9,7 +9,7 @@
 
 #define FORMAT "SPIR-V"
 
-enum { MAGIC = 0x07230203, HEADER_WORDS = 5, FLOAT_64 = 10 };
+enum { MAGIC = 0x07230203, HEADER_WORDS = 5, FLOAT_64 = 10, MOST_BYTES = 1 << 16 };
 enum {
     OP_ENTRY_POINT = 15,
     OP_EXECUTION_MODE = 16,
@@ -17,15 +17,16 @@ enum {
     OP_TYPE_INT = 21,
     OP_TYPE_FLOAT = 22,
     OP_TYPE_VECTOR = 23,
+    OP_TYPE_STRUCT = 30,
     OP_TYPE_POINTER = 32,
     OP_FUNCTION = 54,
     OP_FUNCTION_PARAMETER = 55
 };
-enum { MODEL_KERNEL = 6, MODE_SUBGROUP_SIZE = 35, CLASS_WORKGROUP = 4 };
+enum { MODEL_KERNEL = 6, MODE_SUBGROUP_SIZE = 35, CLASS_WORKGROUP = 4, CLASS_FUNCTION = 7 };
 
-/* A type by its id: bytes of a value; 0: not one of a parameter. */
+/* A type by its id. bytes: of a value as a kernel's argument; 0: not a parameter's type. */
 struct type {
-    uint32_t bytes;
+    uint32_t bytes, alignment;
     bool pointer, workgroup;
 };
 
@@ -90,6 +91,22 @@ static void add_parameter(struct gb_spirv_kernel *kernel, const struct type *typ
     kernel->parameter_count = count;
 }
 
+/* The type of a struct whose members' ids are `count` words at `at`. */
+static struct type struct_of(const struct words *words, size_t at, size_t count, const struct type *types, uint32_t bound) {
+    struct type whole = {.bytes = 0, .alignment = 1};
+    for (size_t i = 0; i < count; i++) {
+        uint32_t id = word(words, at + i);
+        const struct type member = id < bound ? types[id] : (struct type){0};
+        if (member.alignment == 0 || member.bytes > MOST_BYTES || whole.bytes > MOST_BYTES) {
+            return (struct type){0};
+        }
+        whole.bytes = (whole.bytes + member.alignment - 1) / member.alignment * member.alignment + member.bytes;
+        whole.alignment = member.alignment > whole.alignment ? member.alignment : whole.alignment;
+    }
+    whole.bytes = (whole.bytes + whole.alignment - 1) / whole.alignment * whole.alignment;
+    return whole;
+}
+
 /* Read one instruction of `length` words at `at`. Returns false if it is damaged. */
 static bool read_instruction(const struct words *words, size_t at, size_t length, struct type *types, uint32_t bound,
                              struct gb_spirv_module *module, uint32_t **ids, struct gb_spirv_kernel **current) {
@@ -117,19 +134,31 @@ static bool read_instruction(const struct words *words, size_t at, size_t length
         if (first >= bound || second > 64) {
             return false;
         }
-        types[first].bytes = second / 8;
+        types[first].bytes = types[first].alignment = second / 8;
         return true;
     case OP_TYPE_VECTOR:
         if (first >= bound || second >= bound || third > 16) {
             return false;
         }
         types[first].bytes = types[second].bytes * (third == 3 ? 4 : third); /* three elements take the room of four */
+        types[first].alignment = types[first].bytes;
+        return true;
+    case OP_TYPE_STRUCT:
+        if (first >= bound || length < 2) {
+            return false;
+        }
+        types[first] = struct_of(words, at + 2, length - 2, types, bound);
         return true;
     case OP_TYPE_POINTER:
         if (first >= bound) {
             return false;
         }
-        types[first] = (struct type){.bytes = 8, .pointer = true, .workgroup = second == CLASS_WORKGROUP};
+        if (second == CLASS_FUNCTION) { /* as a parameter: to a copy of the value */
+            types[first] = third < bound ? types[third] : (struct type){0};
+            return true;
+        }
+        types[first] =
+            (struct type){.bytes = 8, .alignment = 8, .pointer = true, .workgroup = second == CLASS_WORKGROUP};
         return true;
     case OP_FUNCTION:
         *current = kernel_of(module, *ids, second);

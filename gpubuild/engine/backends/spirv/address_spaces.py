@@ -197,24 +197,37 @@ def _set_type(kernel: ir.Operation) -> None:
 
 
 def _take_parameters(kernel: ir.Operation) -> None:
-    """Take generic pointers as global ones, and an i1 as a byte, the forms that kernels can have."""
+    """Take generic pointers as global ones, an i1 as a byte, and a struct by a pointer to a copy.
+
+    Kernels cannot have other parameters. (Intel's compiler crashes for structs, as complex numbers are.)
+    """
     if not kernel.regions[0].blocks:
         return
     block = kernel.regions[0].blocks[0]
+    attributes = [ir.DictAttr.get({}) for _ in block.arguments]
+    if "arg_attrs" in kernel.attributes:
+        attributes = [ir.DictAttr(each) for each in ir.ArrayAttr(kernel.attributes["arg_attrs"])]
     i1 = ir.IntegerType.get_signless(1)
     changes = {
         _pointer(GENERIC): (_pointer(_GLOBAL), "llvm.addrspacecast"),
         i1: (ir.IntegerType.get_signless(8), "llvm.trunc"),
     }
-    for argument in block.arguments:
-        if argument.type in changes:
-            users, kind = list(argument.uses), argument.type
+    for number, argument in enumerate(block.arguments):
+        users, kind = list(argument.uses), argument.type
+        if str(kind).startswith("!llvm.struct"):
+            taken, cast = _pointer(0), "llvm.load"
+            before = {named.name: named.attr for named in attributes[number]}
+            attributes[number] = ir.DictAttr.get({**before, "llvm.byval": ir.TypeAttr.get(kind)})
+        elif kind in changes:
             taken, cast = changes[kind]
-            argument.set_type(taken)
-            value = Emitter(block.operations[0].operation).value(cast, [argument], kind)
-            for use in users:
-                use.owner.operation.operands[use.operand_number] = value
+        else:
+            continue
+        argument.set_type(taken)
+        value = Emitter(block.operations[0].operation).value(cast, [argument], kind)
+        for use in users:
+            use.owner.operation.operands[use.operand_number] = value
     _set_type(kernel)
+    kernel.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
 
 
 def _pointer(space: int) -> ir.Type:
