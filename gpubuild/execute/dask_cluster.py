@@ -77,9 +77,10 @@ def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has
     where: dict[str, Any] = {"address": execute.dask}
     if execute.scheduler_file is not None:
         where = {"scheduler_file": str(execute.scheduler_file)}
-    options = {"timeout": execute.connect_seconds, "name": "gpubuild", "set_as_default": False}
+    where |= {"timeout": execute.connect_seconds, "name": "gpubuild", "set_as_default": False}
+    make: Any = distributed.Client
     try:
-        return _in_time(lambda: distributed.Client(**where, **options), 2 * execute.connect_seconds)
+        return _in_time(lambda: make(**where), 2 * execute.connect_seconds)
     except (OSError, TimeoutError, ValueError) as error:
         raise NoSchedulerError(
             f"no Dask scheduler answers at {execute.shown}: {error or type(error).__name__}",
