@@ -24,16 +24,17 @@ _SWEEPS = 8
 
 
 class Point(NamedTuple):
-    """``column`` counts from 0 at the left; ``height`` is in rows, downwards, 0 or more."""
+    """A position: columns from the left, rows from the top, both from 0."""
 
     column: int
     height: float
 
 
 def arrange(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, Point]:
-    """Place ``nodes``, which are one row high. Equal graphs give equal positions.
+    """Return a position for each node. Equal graphs give equal positions.
 
-    Each column is sorted by the neighbours' means, in both directions, and spread over the largest height.
+    Each column is sorted by the mean heights of its neighbours, in both directions, and spread over the
+    largest height.
     """
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(nodes)
@@ -63,11 +64,11 @@ def _columns(graph: nx.DiGraph[str]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One step. ``status`` and ``reason`` are what a build would do now; ``None``: not known."""
+    """One step. ``status`` and ``reason`` are those of a build now; ``None`` if unknown."""
 
     id: str
     kind: StepKind
-    title: str  # what a person calls it, shorter than the id
+    title: str  # shorter than the id
     program: str = ""
     module: str = ""
     target: str = ""
@@ -98,9 +99,9 @@ def make_diagram(
     modules: Collection[str] = (),
     failures: Mapping[str, str] | None = None,
 ) -> Diagram:
-    """The steps of ``plan``; with ``modules`` only what these are made of and go into.
+    """Return the diagram of a plan; with ``modules`` only of their steps, and what is before and after them.
 
-    ``failures`` are errors of the last build: steps that would run again are shown as failed.
+    ``failures`` are errors of the last build, by step: those that would run again are shown as failed.
     """
     known = reports or {}
     kept = set(plan.steps) if not modules else _around(plan, modules)
@@ -119,7 +120,7 @@ def make_diagram(
 
 
 def _around(plan: Plan, modules: Collection[str]) -> set[str]:
-    """Steps of these modules, all that leads to them and all that they lead to."""
+    """Return the steps of these modules, with all that they depend on and all that depends on them."""
     graph = plan.graph
     found = {step.id for step in plan.steps.values() if step.module in modules}
     for step_id in tuple(found):
@@ -163,12 +164,12 @@ _CLASS = {
     **dict.fromkeys((Status.FAILED, Status.SKIPPED), "failed"),
 }
 _FILL = {"up-to-date": "#dafbe1", "would-run": "#fff8c5", "failed": "#ffebe9"}
-# What Mermaid would take for its own, as the entities it knows.
+# Mermaid's special characters, as its entities.
 _MERMAID = {ord(c): f"#{ord(c)};" for c in '"#&<>`{}[]()|\\'} | dict.fromkeys(range(32), " ")
 
 
 def draw_dot(diagram: Diagram) -> str:
-    """For Graphviz: ``dot -Tpdf``."""
+    """Return the diagram in Graphviz's language."""
     lines = [
         "digraph steps {",
         "  rankdir=LR;",
@@ -186,7 +187,7 @@ def draw_dot(diagram: Diagram) -> str:
 
 
 def draw_mermaid(diagram: Diagram) -> str:
-    """For Markdown pages that show Mermaid diagrams."""
+    """Return the diagram in Mermaid's language."""
     names = {node.id: f"n{number}" for number, node in enumerate(diagram.nodes)}
     lines = ["flowchart LR"]
     for node in diagram.nodes:
@@ -200,7 +201,7 @@ def draw_mermaid(diagram: Diagram) -> str:
 
 
 def draw_json(diagram: Diagram) -> str:
-    """For scripts: nodes with producers first."""
+    """Return the diagram as JSON, nodes with producers first."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "nodes": [
@@ -226,7 +227,7 @@ def _tip(node: Node) -> list[str]:
 
 
 def _dot(text: str) -> str:
-    """Inside a quoted string: quotes and backslashes escaped, no line ends, no NUL."""
+    """Return the content of a quoted string of Graphviz, without control characters."""
     return "".join(" " if c < " " else c for c in text).replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -257,7 +258,7 @@ _LEGEND = (("up-to-date", "up to date"), ("would-run", "would run"), ("failed", 
 
 
 def draw_svg(diagram: Diagram) -> str:
-    """The picture's text. A pointer over a step shows its id and why it would run."""
+    """Return the diagram as SVG. Its tooltips show the id of a step and why it would run."""
     nodes = {node.id: node for node in diagram.nodes}
     placed = arrange(list(nodes), [(edge.maker, edge.reader) for edge in diagram.edges])
     columns = max((point.column for point in placed.values()), default=-1) + 1
@@ -289,7 +290,7 @@ def draw_svg(diagram: Diagram) -> str:
 
 
 def plain_text(text: str) -> str:
-    """``text`` safe between tags and in attributes; what XML cannot hold becomes ``\\ufffd``."""
+    """Return ``text`` for XML, in or between tags; characters that XML lacks become ``\\ufffd``."""
     return escape(_NOT_XML.sub("\ufffd", text))
 
 
@@ -321,7 +322,7 @@ def _box(node: Node, placed: Mapping[str, Point], lefts: list[float], widths: li
 
 
 def _edge(edge: Edge, placed: Mapping[str, Point], lefts: list[float], widths: list[float]) -> str:
-    """A curve from box to box, with a tip at its end."""
+    """Return an arrow from box to box."""
     start, end = placed[edge.maker], placed[edge.reader]
     x, y = lefts[start.column] + widths[start.column], _MARGIN + start.height * _ROW + _BOX_HEIGHT / 2
     tip_x, tip_y = lefts[end.column], _MARGIN + end.height * _ROW + _BOX_HEIGHT / 2

@@ -1,4 +1,4 @@
-"""Facts: what a report tells, worked out from the build log."""
+"""Facts for reports, computed from the build log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HITS = ("hit-local", "hit-remote")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A step on the time line, in the ``lane`` of some worker; ``critical``: on the critical path."""
+    """A step on the timeline, in the ``lane`` of a worker; ``critical`` if it is on the critical path."""
 
     step: LoggedStep
     began: float
@@ -25,14 +25,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A number after the last build, and before it; ``None`` where it is or was not known."""
+    """A number after the last build and before it; ``None`` where unknown."""
 
     now: int | None
     before: int | None
 
     @property
     def change(self) -> int | None:
-        """By how much it grew; ``None`` when it did not change or there is nothing to compare with."""
+        """The difference; ``None`` if there is none, or nothing to compare with."""
         if self.now is None or self.before is None or self.now == self.before:
             return None
         return self.now - self.before
@@ -50,7 +50,7 @@ class KernelRow:
     registers: Value
     spill_bytes: Value
     shared_bytes: Value
-    object_bytes: Value  # of the object that the kernel lies in, with its neighbours
+    object_bytes: Value  # of the object that contains the kernel, with its other kernels
     occupancy: Value  # percent, in workgroups of the usual size
     limit: str  # of the occupancy
     tier: str
@@ -59,19 +59,19 @@ class KernelRow:
 
     @property
     def changed(self) -> bool:
-        """Whether the last build made anything of it different."""
+        """Whether the last build changed any of these values."""
         values = (self.registers, self.spill_bytes, self.shared_bytes, self.object_bytes)
         other_tier = bool(self.tier_before) and self.tier != self.tier_before
         return bool(self.state) or other_tier or any(value.change is not None for value in values)
 
 
 def bars(build: LoggedBuild) -> list[Bar]:
-    """Return every step that took a worker's time, in lanes such that none overlap.
+    """Return the steps that ran, in lanes in which no two overlap.
 
     Each worker of a cluster has lanes of its own, after those of this machine.
     """
     critical = {step.id for step in critical_path(build)}
-    lanes: dict[str, list[float]] = {}  # of each worker: until when each is taken
+    lanes: dict[str, list[float]] = {}  # by worker: when each of its lanes becomes free
     found = []
     for step in sorted(build.steps, key=lambda s: (s.began, s.ended, s.id)):
         if step.status in {"ran", "failed"}:
@@ -88,11 +88,11 @@ def bars(build: LoggedBuild) -> list[Bar]:
 
 
 def free_lane(lanes: list[float], began: float, ended: float, most: int = 0) -> tuple[int, float]:
-    """Return a lane for a step, and its beginning in it; note in ``lanes`` until when it is taken.
+    """Return the lane of a step and when it begins there; set in ``lanes`` when the lane becomes free.
 
-    The build notes an end a little late when it is busy itself. A step that seems to begin before one of
-    ``most`` lanes is free is therefore shown to begin when one is; without ``most``, if that is before
-    half of its time.
+    A busy build notes the end of a step a little late, so the next one may seem to begin before one of
+    ``most`` lanes is free. It is then shown to begin when one is. Without ``most`` this is done only if
+    the lane becomes free in the first half of the step.
     """
     lane = next((n for n, end in enumerate(lanes) if end <= began + 1e-9), len(lanes))
     if lane == len(lanes) >= max(most, 1):
@@ -106,14 +106,17 @@ def free_lane(lanes: list[float], began: float, ended: float, most: int = 0) -> 
 
 
 def critical_path(build: LoggedBuild) -> list[LoggedStep]:
-    """The chain of steps that takes longest, each needing the one before: no number of workers
-    makes the build faster than this. Empty for a log that was tampered with and has a circle."""
+    """Return the longest chain of dependent steps: with any number of workers a build takes as long.
+
+    Empty for a damaged log with a cycle.
+    """
     import networkx as nx
 
     steps = {step.id: step for step in build.steps}
     graph: nx.DiGraph[str] = nx.DiGraph()
     for step in build.steps:
-        # Only edges have weights: that of a step is on each that leads to it, one from nowhere too.
+        # Only edges have weights. Each edge to a step has the weight of the step, so steps without inputs
+        # have an edge from nowhere.
         for need in ("", *(need for need in step.needs if need in steps)):
             graph.add_edge(need, step.id, weight=_took(step))
     if not nx.is_directed_acyclic_graph(graph):
@@ -122,12 +125,12 @@ def critical_path(build: LoggedBuild) -> list[LoggedStep]:
 
 
 def saved_seconds(build: LoggedBuild) -> float:
-    """What the steps that came from a cache took when they ran, less the time of fetching them."""
+    """Return the run times of the steps that came from a cache, less the time to fetch them."""
     return sum(max(s.cost_seconds - _took(s), 0.0) for s in build.steps if s.status in _HITS)
 
 
 def counts(build: LoggedBuild) -> dict[str, int]:
-    """Steps by status; those that were up to date without a look at the cache among them."""
+    """Return the number of steps by status."""
     found: dict[str, int] = {}
     for step in build.steps:
         found[step.status] = found.get(step.status, 0) + 1
@@ -136,10 +139,7 @@ def counts(build: LoggedBuild) -> dict[str, int]:
 
 
 def kernel_rows(history: History) -> list[KernelRow]:
-    """Every kernel for every target that the log knows, after the last build and before it.
-
-    Modules that the last build changed come first.
-    """
+    """Return a row for each kernel and target in the log. Modules that the last build changed come first."""
     now, before = _states(history)
     rows: list[KernelRow] = []
     for step in _alive(now):
@@ -190,7 +190,7 @@ def size_rows(history: History) -> list[tuple[str, Value]]:
 
 
 def _states(history: History) -> tuple[dict[str, LoggedStep], dict[str, LoggedStep]]:
-    """The last that each step made, by now and before the last build."""
+    """Return the last entry of each step that made something: now, and before the last build."""
     now = dict(history.base)
     before = dict(now)
     for build in history.builds:
@@ -200,10 +200,10 @@ def _states(history: History) -> tuple[dict[str, LoggedStep], dict[str, LoggedSt
 
 
 def _alive(steps: Mapping[str, LoggedStep]) -> list[LoggedStep]:
-    """The steps that executables are made of. Those of removed modules and targets lead nowhere.
+    """Return the steps that executables depend on, without those of removed modules and targets.
 
-    A step that gets or loses an input runs again, so that the last ``needs`` of each are right.
-    Programs without an executable in the log, of failed builds say, keep all of their steps.
+    A step that gets or loses an input runs again, so the last ``needs`` of each are right. Programs
+    without an executable in the log, for example after a failure, keep all their steps.
     """
     todo = [step.id for step in steps.values() if step.kind == "link"]
     linked = {steps[name].program for name in todo}

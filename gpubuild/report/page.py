@@ -1,9 +1,7 @@
-"""Page: the report as one HTML file. It loads nothing, runs nothing, and says so to the browser.
+"""The report as one HTML file without scripts.
 
-Names come from the user's sources: all text goes through ``plain_text``. The content security
-policy allows the one style sheet, by its digest, and nothing else.
-
-Timeline: the last build's steps as an SVG picture, a lane per worker.
+Names come from the user's sources: all text goes through ``plain_text``. The content security policy
+allows the style sheet, by its digest, and nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +34,10 @@ _STEPS = (1.0, 2.0, 5.0)
 
 
 def draw_timeline(bars: Sequence[Bar], seconds: float) -> str:
-    """An ``<svg>`` for an HTML page, which styles it by classes. Empty when no step ran."""
+    """Return a timeline as SVG, with a lane for each worker; empty when no step ran.
+
+    The style sheet of the page styles it.
+    """
     if not bars:
         return ""
     lanes = max(bar.lane for bar in bars) + 1
@@ -85,7 +86,7 @@ def _bar(bar: Bar, scale: float) -> str:
 
 
 def _tick(whole: float) -> float:
-    """A round distance, so that there are about as many ticks as wanted."""
+    """Return the distance of ticks in seconds, a round number."""
     unit = 1e-4
     while unit < 1e6:
         for step in _STEPS:
@@ -116,14 +117,14 @@ _HISTORY_WIDTH = 1100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Another part of the page: a heading and safe HTML below it."""
+    """A part of the page: a heading, and HTML below it."""
 
     title: str
     html: str
 
 
 def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -> str:
-    """The document. ``history`` has at least one build; ``project`` is its name."""
+    """Return the page. ``history`` has at least one build; ``project`` is a name."""
     build = history.builds[-1]
     style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -135,7 +136,7 @@ def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -
         Section(title="Kernels", html=_kernels(facts.kernel_rows(history))),
         Section(title="Executables", html=_executables(history)),
         *more,
-        Section(title="What was done, and why", html=_steps(build)),
+        Section(title="Steps, and why they ran", html=_steps(build)),
         Section(title="Builds", html=_builds(history.builds)),
     ]
     body = "".join(f"<h2>{plain_text(s.title)}</h2>\n{s.html}\n" for s in sections if s.html)
@@ -153,7 +154,7 @@ def make_page(history: History, *, project: str, more: Sequence[Section] = ()) -
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[int] = ()) -> str:
-    """An HTML table of cells that are HTML already; columns ``numeric`` stand at the right."""
+    """Return an HTML table of cells in HTML; columns ``numeric`` are aligned to the right."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         return "".join(
@@ -167,7 +168,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence
 
 
 def code(text: str) -> str:
-    """``text`` as a name, in HTML."""
+    """Return a name as HTML."""
     return f"<code>{plain_text(text)}</code>"
 
 
@@ -280,7 +281,7 @@ def _kernels(rows: Sequence[KernelRow]) -> str:
 
 
 def value(item: Value) -> str:
-    """A number with its change, in HTML; a dash where it is not known."""
+    """Return a number with its change as HTML; a dash for an unknown one."""
     if item.now is None:
         return '<span class="dim">-</span>'
     change = item.change
@@ -295,7 +296,7 @@ def _executables(history: History) -> str:
 
 
 def _builds(builds: Sequence[LoggedBuild]) -> str:
-    """A column per build, as high as it took long, by where its steps came from."""
+    """Return a bar chart of the times of builds, divided by where their steps came from."""
     longest = max((b.seconds for b in builds), default=0.0) or 1.0
     width = min(_HISTORY_WIDTH / max(len(builds), 1), 40.0)
     lines = [

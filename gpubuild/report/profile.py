@@ -1,4 +1,4 @@
-"""Read what kernels cost in a run: the JSON of GPUBUILD_PROFILE (docs/reference/runtime.md)."""
+"""Read the run times of kernels: the JSON of GPUBUILD_PROFILE (docs/reference/runtime.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """All launches of a kernel on a device; times in nanoseconds, ``bytes`` may be unknown."""
+    """The launches of a kernel on a device. ``bytes`` is ``None`` if unknown."""
 
     module: str
     kernel: str
@@ -29,7 +29,7 @@ class Cost:
 
 
 def read_profile(path: Path) -> list[Cost]:
-    """Read what a program wrote, the dearest kernel first. Raises ``UsageError`` for anything else."""
+    """Return the kernels of a profile, the slowest first. Raises ``UsageError`` if it is none."""
     try:
         document = json.loads(path.read_bytes())
         if document["schema"] != SCHEMA:
@@ -46,7 +46,7 @@ def read_profile(path: Path) -> list[Cost]:
 
 
 def profile_section(name: str, costs: Sequence[Cost]) -> Section:
-    """A table for the report. Bandwidth is of the memory that arguments point into."""
+    """Return a section of the report with a table of kernels."""
     whole = sum(cost.total_ns for cost in costs) or 1
     rows = [
         (
