@@ -93,7 +93,7 @@ class HostSection:
 def read_host(
     root: Path, node: Node | None, problems: Problems, *, sources: Collection[str] | None, owner: str
 ) -> HostSection:
-    """The options, paths relative to ``root``, the project's folder.
+    """Return the options, paths relative to ``root``, the project's folder.
 
     ``sources`` are the names of those that ``owner`` has (``None``: not known), for which there can be some.
     """
@@ -174,7 +174,7 @@ def _define(member: Member | None) -> tuple[tuple[str, str | None], ...]:
 
 
 def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
-    """The standards of C and of C++; empty for the compiler's default."""
+    """Return the standards of C and of C++; empty for the compiler's default."""
     if member is None:
         return "", ""
     found: dict[bool, Node] = {}
@@ -188,7 +188,7 @@ def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
 
 
 def _flags(member: Member | None, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The flags of C and of C++ sources."""
+    """Return the flags of C and of C++ sources."""
     if member is None:
         return (), ()
     if member.node.shape is Shape.LIST:

@@ -599,18 +599,18 @@ INCLUDE = ListOf(item=_PATH, min_items=1, unique=True)
 
 
 def document() -> Record:
-    """What targets.yaml holds, with the kinds of targets that are registered."""
+    """Return the spec of targets.yaml, with the kinds of targets that are registered."""
     return _document(registry.vendors())
 
 
 def workspace() -> Record:
-    """What targets.yaml of a workspace holds."""
+    """Return the spec of a workspace's targets.yaml."""
     keys = {name: document().keys[name] for name in ("version", "workspace")}
     return Record(what="a workspace", keys=keys, empty=False)
 
 
 def partial_document() -> Record:
-    """What a profile holds: keys that replace those of the project, none of them required."""
+    """Return the spec of a profile: keys that replace those of the project, none of them required."""
     return _partial_document(registry.vendors())
 
 

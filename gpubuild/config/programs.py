@@ -52,7 +52,7 @@ def read_programs(
     patterns: Patterns,
     generated: frozenset[str] = frozenset(),
 ) -> dict[str, Program]:
-    """All programs, in file order.
+    """Return all programs, in file order.
 
     ``declared`` are the names of targets, in file order; ``host`` is what goes with all C and C++ sources.
     ``defines`` replace macros of all sources. Everything is also compiled for the targets ``added``.
@@ -356,7 +356,7 @@ def _tool(root: Path, item: Node, problems: Problems) -> tuple[Path | None, tupl
 def all_sources(
     root: Path, programs: Mapping[str, Member], problems: Problems, patterns: Patterns
 ) -> tuple[str, ...] | None:
-    """The sources of all programs, as :func:`named_sources`."""
+    """Return the sources of all programs, as :func:`named_sources`."""
     named = [named_sources(root, member.node, problems, patterns) for member in programs.values()]
     return None if None in named else tuple(dict.fromkeys(name for names in named for name in names or ()))
 

@@ -14,7 +14,7 @@ END = "<!-- /keys -->"
 
 
 def key_rows(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """(key, what it takes, default, meaning) for every key, depth first; ``NAME`` stands for any name."""
+    """Yield (key, value, default, meaning) of every key, depth first; ``NAME`` stands for any name."""
     for name, entry in schema.get("properties", {}).items():
         key = f"{prefix}{name}"
         yield key, _takes(entry), _default(entry), entry.get("description", "")
@@ -28,7 +28,7 @@ def key_rows(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def key_table() -> str:
-    """The rows as a Markdown table between the page's markers."""
+    """Return the rows as a Markdown table between the page's markers."""
     lines = ["| key | takes | default | meaning |", "|---|---|---|---|"]
     for key, takes, default, meaning in key_rows(json_schema()):
         lines.append(f"| `{key}` | {takes} | {default} | {meaning.replace('|', chr(92) + '|')} |")
@@ -36,7 +36,7 @@ def key_table() -> str:
 
 
 def replace_table(page: str) -> str:
-    """``page`` with its table renewed. Raises ``ValueError`` when the markers are missing."""
+    """Return ``page`` with its table renewed. Raises ``ValueError`` when the markers are missing."""
     head, rest = page.split(BEGIN)
     _, tail = rest.split(END)
     return head + key_table() + tail

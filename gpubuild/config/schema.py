@@ -30,7 +30,7 @@ SCHEMA_FILE = Path(__file__).with_name("schema.json")
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema, draft 2020-12."""
+    """Return the schema, draft 2020-12."""
     schema = _schema(document())
     properties = schema["properties"]
     names = {name: entry for name, entry in properties.items() if name in partial_document().keys}
@@ -72,7 +72,7 @@ def _partial(schema: dict[str, Any], pointer: str) -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as ``schema.json`` holds it."""
+    """Return the content of ``schema.json``."""
     return json.dumps(json_schema(), indent=2) + "\n"
 
 

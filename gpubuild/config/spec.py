@@ -77,7 +77,7 @@ class Record:
     empty: bool = True
 
     def key_for(self, word: str) -> str:
-        """The key that ``word`` is another name of, or an empty string."""
+        """Return the key that ``word`` is another name of, or an empty string."""
         return next((name for name, key in self.keys.items() if word.lower() in key.aka), "")
 
 
@@ -103,7 +103,7 @@ Spec = Text | Choice | Flag | Nothing | Number | Whole | ListOf | Record | Table
 
 
 def shapes(spec: Spec) -> frozenset[Shape]:
-    """The shapes that values of ``spec`` may have."""
+    """Return the shapes that values of ``spec`` may have."""
     match spec:
         case Text() | Choice():
             return frozenset({Shape.TEXT})
@@ -141,7 +141,7 @@ def fits(text: str, spec: Text) -> bool:
 
 
 def path_with(suffixes: tuple[str, ...], what: str) -> Text:
-    """A file's name that ends with one of ``suffixes``."""
+    """Return a spec of file names that end with one of ``suffixes``."""
     endings = "|".join(suffix[1:] for suffix in suffixes)
     return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})")
 
@@ -150,7 +150,7 @@ _TRUTH_WORDS = r"(?i)(y|yes|on|true)|(n|no|off|false)"
 
 
 def check(node: Node, spec: Spec, problems: Problems, *, at: Place | None = None) -> Node | None:
-    """The part of ``node`` that ``spec`` allows; ``None`` when the value as a whole is wrong.
+    """Return the part of ``node`` that ``spec`` allows; ``None`` when the value as a whole is wrong.
 
     ``at`` is the place of the key that holds the value: where a missing key is reported.
     """

@@ -25,7 +25,7 @@ class Options(NamedTuple):
 
 
 def scalar(node: Node | None, key: str) -> bool | int | str | None:
-    """The value of ``key`` in a checked record, or ``None``."""
+    """Return the value of ``key`` in a checked record, or ``None``."""
     member = node.members.get(key) if node else None
     return member.node.scalar if member else None
 
@@ -67,7 +67,7 @@ def read_options(node: Node | None, base: Options) -> Options:
 
 
 def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[Path, ...]:
-    """The device libraries that the checked list ``node`` names."""
+    """Return the device libraries that the checked list ``node`` names."""
     items = node.items if node else ()
     found = (existing(root, item, problems, what="device library") for item in items)
     return tuple(path for path in found if path)
@@ -185,7 +185,7 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
 
 
 def _of_chip(chip: str) -> Vendor | None:
-    """The vendor that the chip of a target implies."""
+    """Return the vendor that the chip of a target implies."""
     native = (v for v in registry.vendors() if chip and chip == v.native_chip)
     return next(native, None) or registry.of_name(chip)
 
@@ -243,6 +243,6 @@ def _sanitize(name: str, member: Member, vendor: Vendor, problems: Problems) -> 
 
 
 def _features(member: Member) -> tuple[Node, ...]:
-    """The features, single ones or several joined by commas."""
+    """Return the features; an item of the list may have several, joined by commas."""
     found = member.node.members.get("features")
     return (found.node.items or (found.node,)) if found and (found.node.items or found.node.scalar) else ()

@@ -70,7 +70,7 @@ class Problems:
         return bool(self._found)
 
     def error(self) -> ConfigError:
-        """All errors, file by file in the order of lines."""
+        """Return all errors, file by file in the order of lines."""
         return ConfigError(d for _, d in sorted(self._found, key=lambda pair: (pair[0].file, pair[0])))
 
     def diagnostic(
@@ -90,7 +90,7 @@ class Problems:
 
 
 def nearest_or_all(word: str, known: Iterable[str], *, what: str = "known") -> str:
-    """`` (did you mean 'x'?)``, else the known words, as the end of a message."""
+    """Return `` (did you mean 'x'?)``, else the known words, for the end of a message."""
     names = list(known)
     return suggestion(word, names) or (f" ({what}: {', '.join(names)})" if names else "")
 
@@ -156,7 +156,7 @@ class Node:
     flawed: bool = False
 
     def describe(self) -> str:
-        """The value in a message: short, quoted."""
+        """Return the value as messages show it: short, quoted."""
         shown = self.raw if len(self.raw) <= 60 else self.raw[:57] + "..."
         match self.shape:
             case Shape.NULL | Shape.LIST | Shape.MAP:
@@ -176,7 +176,7 @@ class Member:
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of ``data``. Raises ``ConfigError`` where it is not UTF-8."""
+    """Return the text of ``data``. Raises ``ConfigError`` where it is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -187,7 +187,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def parse(text: str, problems: Problems, file: int = 0) -> Node | None:
-    """The document as a tree; ``None`` when it cannot be read at all (see ``problems``)."""
+    """Return the document as a tree; ``None`` when it cannot be read at all (see ``problems``)."""
     import yaml
 
     start = START._replace(file=file)
@@ -364,7 +364,7 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: int) -> tuple[
 
 
 def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
-    """The absolute path that ``node`` names; symbolic links stay.
+    """Return the absolute path that ``node`` names; symbolic links stay.
 
     It is relative to the folder of the file that the node is in; ``root`` is that of the project file.
     """

@@ -20,7 +20,7 @@ _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
-    """What the table says; ``None`` for a file that exports none."""
+    """Return the facts in the table; ``None`` for a file that exports none."""
     machine = _MACHINES.get(elf.machine) if elf else None
     if elf is None or machine is None or elf.address_of(SYMBOL) is None:
         return None
@@ -35,7 +35,7 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
 
 
 def checks(elf: Elf) -> tuple[str, ...]:
-    """What the kernels are checked for: the flags of the first, as those of one image are the same."""
+    """Return what the kernels are checked for: all kernels of an image have the same flags."""
     address = elf.address_of(SYMBOL)
     if address is None:
         return ()
@@ -47,7 +47,7 @@ def checks(elf: Elf) -> tuple[str, ...]:
 
 
 def table(elf: Elf) -> tuple[str | None, list[Kernel]]:
-    """The module's name and its kernels; no kernels when the table is of another version."""
+    """Return the module's name and its kernels; no kernels for a table of another version."""
     address = elf.address_of(SYMBOL)
     if address is None:
         return None, []

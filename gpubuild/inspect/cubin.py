@@ -28,7 +28,7 @@ _KERNEL = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
-    """What an image says; ``None`` for what is not NVIDIA's."""
+    """Return the facts about an image; ``None`` if it is not NVIDIA's."""
     if elf is not None:
         if elf.machine != EM_CUDA:
             return None
@@ -75,7 +75,7 @@ def describe_ptx(data: bytes) -> ImageFacts | None:
 
 
 def chip(elf: Elf) -> str:
-    """The chip in the ELF flags, whose layout changed with sm_100.
+    """Return the chip in the ELF flags, whose layout changed with sm_100.
 
     ``f`` variants are not told apart from plain chips there.
     """
@@ -87,7 +87,7 @@ def chip(elf: Elf) -> str:
 
 
 def kernels(elf: Elf) -> list[Kernel]:
-    """Every entry function, in section order."""
+    """Return all entry functions, in section order."""
     facts = _facts(elf)
     reserved = _RESERVED_SHARED_BYTES if ".nv.shared.reserved.0" in elf.sections else 0
     found = []
@@ -112,7 +112,7 @@ def kernels(elf: Elf) -> list[Kernel]:
 
 
 def _facts(elf: Elf) -> dict[str, dict[int, int]]:
-    """Per function, the 4-byte values of ``.nv.info`` by attribute."""
+    """Return, by function, the 4-byte values of ``.nv.info`` by attribute."""
     table = elf.symbol_table(".symtab")
     data, at = elf.bytes_of(".nv.info"), 0
     found: dict[str, dict[int, int]] = {}

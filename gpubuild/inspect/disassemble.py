@@ -73,7 +73,7 @@ _NUMBERED = re.compile(r"llvm-objdump-(\d+)$")
 
 
 def disassemble(item: Object, settings: Settings) -> str:
-    """The code of one object. Raises ``ToolNotFoundError`` when nothing here can read it."""
+    """Return the code of one object as text. Raises ``ToolNotFoundError`` without a disassembler for it."""
     if item.format == "assembly":
         return item.data.rstrip(b"\0").decode(errors="replace")
     if item.format != "bin" or item.kind is None:
@@ -106,7 +106,7 @@ def _commands(kind: str, chip: str, settings: Settings) -> Iterable[list[Path | 
 
 
 def _objdumps(settings: Settings) -> list[Path]:
-    """Every llvm-objdump, newest first as far as names tell."""
+    """Return all programs llvm-objdump, newest first as far as their names tell."""
     numbered = [
         path for folder in settings.search_path for path in folder.glob("llvm-objdump-*") if path.is_file()
     ]
@@ -120,7 +120,7 @@ def _objdumps(settings: Settings) -> list[Path]:
 
 
 def _find(name: str, settings: Settings) -> list[Path]:
-    """Programs of that name: in wheels beside us, in this Python's scripts, on PATH."""
+    """Return programs of a name: in installed wheels, in this Python's scripts, on PATH."""
     roots = [Path(sysconfig.get_path("purelib")), *map(Path, site.getsitepackages())]
     places = [path for root in roots for path in sorted(root.glob(f"nvidia/*/bin/{name}"), reverse=True)]
     places += [root / "llvm" / "bin" / name for root in roots]

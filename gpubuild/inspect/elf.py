@@ -63,11 +63,11 @@ class Elf:
         self.sections: dict[str, Section] = {s.name: s for s in self._all}
 
     def bytes_of(self, name: str) -> bytes:
-        """The content of section ``name``, of all that are called so; empty when there is none."""
+        """Return the content of all sections called ``name``; empty when there is none."""
         return b"".join(bytes(section.data()) for section in self._all if section.name == name)
 
     def notes(self, name: str) -> Iterator[tuple[str, int, bytes]]:
-        """Owner, type and content of each note in section ``name``."""
+        """Yield owner, type and content of each note in section ``name``."""
         data, at = self.bytes_of(name), 0
         while at + 12 <= len(data):
             owner_size, size, kind = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
@@ -77,7 +77,7 @@ class Elf:
             at += -(-size // 4) * 4
 
     def symbols(self) -> Iterator[tuple[str, bytes]]:
-        """Names and contents of data symbols, static or dynamic, each name once."""
+        """Yield names and contents of data symbols, static or dynamic, each name once."""
         from elftools.elf.sections import SymbolTableSection
 
         seen = set()
@@ -96,7 +96,7 @@ class Elf:
                     yield symbol.name, self.data[begin:end]
 
     def functions(self) -> Iterator[tuple[str, int, int]]:
-        """Name, address and bytes of code of each function whose symbol says; one may come twice."""
+        """Yield name, address and size in bytes of each function of known size; some may come twice."""
         for name in (".symtab", ".dynsym"):
             table = self.symbol_table(name)
             for symbol in table.iter_symbols() if table is not None else ():
@@ -104,20 +104,20 @@ class Elf:
                     yield symbol.name, int(symbol["st_value"]), int(symbol["st_size"])
 
     def symbol_table(self, name: str) -> SymbolTableSection | None:
-        """The symbol table called ``name``."""
+        """Return the symbol table called ``name``."""
         from elftools.elf.sections import SymbolTableSection
 
         section = self.sections.get(name)
         return section if isinstance(section, SymbolTableSection) else None
 
     def address_of(self, name: str) -> int | None:
-        """The address of dynamic symbol ``name``."""
+        """Return the address of dynamic symbol ``name``."""
         table = self.symbol_table(".dynsym")
         found = table.get_symbol_by_name(name) if table is not None else None
         return int(found[0]["st_value"]) if found else None
 
     def at(self, address: int, size: int) -> bytes:
-        """``size`` bytes at an address, relative relocations applied. Raises ``DamagedError``."""
+        """Return ``size`` bytes at an address, with relative relocations applied. Raises ``DamagedError``."""
         for segment in self._file.iter_segments("PT_LOAD"):
             start = segment["p_vaddr"]
             if start <= address and address + size <= start + segment["p_filesz"]:
@@ -132,7 +132,7 @@ class Elf:
         return bytes(found)
 
     def text_at(self, address: int, limit: int = 4096) -> str:
-        """The NUL-terminated text at an address."""
+        """Return the NUL-terminated text at an address."""
         for segment in self._file.iter_segments("PT_LOAD"):
             start = segment["p_vaddr"]
             if start <= address < start + segment["p_filesz"]:

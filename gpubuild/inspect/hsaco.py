@@ -14,7 +14,7 @@ _REGISTER_BYTES = 4
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
-    """The target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels; ``None`` for other files.
+    """Return the target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels; ``None`` for other files.
 
     A relocatable object has no final metadata; what its note says is taken all the same.
     """
@@ -29,7 +29,7 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
 
 
 def metadata(elf: Elf) -> dict[str, Any]:
-    """The document of the metadata note; empty when there is none. Raises :class:`DamagedError`."""
+    """Return the document of the metadata note; empty without one. Raises :class:`DamagedError`."""
     import msgpack
 
     for section in elf.sections.values():

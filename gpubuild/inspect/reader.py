@@ -171,7 +171,7 @@ def _container_object(image: Image, *, relinked: bool) -> Object:
 
 
 def _lenient(data: bytes) -> ImageFacts | None:
-    """Facts about an image inside something that is whole itself: a bad image hides no other."""
+    """Return the facts about an image in an intact file: a damaged image hides no other."""
     try:
         return describe_image(data)
     except DamagedError:
@@ -179,7 +179,7 @@ def _lenient(data: bytes) -> ImageFacts | None:
 
 
 def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
-    """The kernels that the build wrote beside the image; ``None`` when it did not."""
+    """Return the kernels that the build recorded beside the image; ``None`` if it did not."""
     try:
         entries = json.loads(text or "")
         return tuple(_kernel(entry) for entry in entries)
@@ -188,7 +188,7 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
 
 
 def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
-    """What the build noted, which knows most, with the sizes that only the image tells."""
+    """Return what the build recorded, with the sizes of code that only the image has."""
     told = facts.kernels if facts else ()
     if noted is None:
         return told
@@ -227,7 +227,7 @@ def _kernel(entry: dict[str, object]) -> Kernel:
 
 
 def _blobs(elf: Elf) -> list[Module]:
-    """Images embedded by ``#gpu.select_object``: whatever ``@<module>_binary`` holds that is one."""
+    """Return images embedded by ``#gpu.select_object``: the data of variables ``@<module>_binary``."""
     found = []
     for name, data in elf.symbols():
         module = name.removesuffix(_BLOB_SUFFIX)
@@ -240,7 +240,7 @@ def _blobs(elf: Elf) -> list[Module]:
 
 
 def _from_text(data: bytes) -> list[Module]:
-    """The modules of MLIR text. Raises ``DamagedError`` for what MLIR does not read."""
+    """Return the modules of MLIR text. Raises ``DamagedError`` for text that MLIR does not parse."""
     with TemporaryDirectory(prefix="gpubuild-inspect-") as folder:
         given, made = Path(folder) / "given.mlir", Path(folder) / "images"
         given.write_bytes(data)

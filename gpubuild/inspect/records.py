@@ -103,7 +103,7 @@ class Inspection:
 def select(
     inspection: Inspection, targets: Collection[str] = (), modules: Collection[str] = ()
 ) -> Inspection:
-    """What is left of it with these targets (or chips) and modules only; empty collections are all."""
+    """Return the inspection with these targets (or chips) and modules only; empty collections: all."""
     kept = []
     for module in inspection.modules:
         if modules and module.name not in modules:
@@ -115,7 +115,7 @@ def select(
 
 
 def to_json(inspection: Inspection, workgroup: int = WORKGROUP) -> dict[str, Any]:
-    """The document of ``gpubuild inspect --json``; occupancy is for workgroups of that size."""
+    """Return the document of ``gpubuild inspect --json``; occupancy is for workgroups of that size."""
     return {
         "schema": SCHEMA,
         "file": inspection.file,
@@ -127,20 +127,20 @@ def to_json(inspection: Inspection, workgroup: int = WORKGROUP) -> dict[str, Any
 
 
 def kind_of_triple(triple: str | None) -> str | None:
-    """The kind of target a triple belongs to."""
+    """Return the kind of target that a triple belongs to."""
     found = of_triple(triple)
     return found.kind if found else None
 
 
 def occupancy(item: Object, kernel: Kernel, workgroup: int) -> Occupancy | None:
-    """The estimate for one kernel; ``None`` where the chip's limits or its registers are not known."""
+    """Return the estimate for one kernel; ``None`` if limits of the chip or its registers are unknown."""
     if not (item.kind and item.chip and kernel.registers) or workgroup < 1:
         return None
     return vendor(item.kind).occupancy(item.chip, kernel.registers, kernel.shared_bytes or 0, workgroup)
 
 
 def why_no_occupancy(item: Object) -> str:
-    """Why the chip of a GPU has no estimate; empty where there is one, and for CPUs."""
+    """Return why there is no estimate for the chip of a GPU; empty if there is one, and for CPUs."""
     return vendor(item.kind).why_no_occupancy(item.chip) if item.kind and item.chip else ""
 
 
@@ -173,7 +173,7 @@ _BITCODE = b"BC\xc0\xde"
 
 
 def describe_image(data: bytes) -> ImageFacts | None:
-    """Recognise an image by its content; ``None`` for what is none. Raises ``DamagedError``."""
+    """Return the facts about an image, by its content; ``None`` if unknown. Raises ``DamagedError``."""
     if data.startswith(_BITCODE):
         return ImageFacts(format="offload")
     with reading("ELF image"):

@@ -25,7 +25,7 @@ _MOST_BUNDLED = 1 << 12
 
 
 def registered_images(elf: Elf) -> list[Image]:
-    """The images of every record, with what was linked for them; without bytes where nothing was."""
+    """Return the images of every record, with the code that was linked for them, if any."""
     symbols = dict(elf.symbols())
     found = []
     for name, data in symbols.items():
@@ -54,7 +54,7 @@ def _filled(image: Image, elf: Elf, device: bytes | None) -> Image:
 
 
 def _bundled(elf: Elf, strings: Mapping[str, str]) -> bytes:
-    """The code object for a chip in what clang-offload-bundler wrote."""
+    """Return the code object for a chip in a file of clang-offload-bundler."""
     data = elf.bytes_of(".hip_fatbin")
     with reading("HIP bundle"):
         start = data.find(_BUNDLE)

@@ -8,7 +8,7 @@ from gpubuild.support.spirv import MAGIC, read_module
 
 
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
-    """The version of SPIR-V as chip, and the kernels; ``None`` for other files."""
+    """Return the version of SPIR-V as chip, and the kernels; ``None`` for other files."""
     if elf is not None or not data.startswith(MAGIC):
         return None
     try:

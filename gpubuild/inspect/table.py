@@ -29,7 +29,7 @@ _SLOW = "fibers"  # the tier that people want to know the reason of
 
 
 def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
-    """One line per kernel; what repeats the line above is left blank. Sizes are in bytes.
+    """Return a table with a line for each kernel; repeated cells are blank. Sizes are in bytes.
 
     Below it are the reasons why kernels run as fibers, and the contents of kernel tables.
 

@@ -17,12 +17,12 @@ Digest = NewType("Digest", str)  # 64 lower-case hexadecimal digits
 
 
 def digest_bytes(data: bytes | memoryview) -> Digest:
-    """SHA-256 of ``data``."""
+    """Return the SHA-256 of ``data``."""
     return Digest(hashlib.sha256(data).hexdigest())
 
 
 def digest_file(path: Path) -> Digest:
-    """SHA-256 of a file's content. Raises ``OSError`` when it cannot be read."""
+    """Return the SHA-256 of a file's content. Raises ``OSError`` when it cannot be read."""
     with path.open("rb") as stream:
         return Digest(hashlib.file_digest(stream, "sha256").hexdigest())
 
@@ -70,7 +70,7 @@ def encode(value: object) -> bytes:
 
 @cache
 def _identity(kind: type[DataclassInstance]) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
-    """The encoded name of a frozen class, and the fields that take part in comparison with theirs."""
+    """Return the encoded name of a frozen class, and its compared fields with their encoded names."""
     names = tuple((field.name, encode(field.name)) for field in fields(kind) if field.compare)
     return encode(kind.__name__), names
 

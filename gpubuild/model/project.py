@@ -109,7 +109,7 @@ class HostOptions:
     cxx_flags: tuple[str, ...] = ()
 
     def over(self, base: HostOptions) -> HostOptions:
-        """These options of a program, and ``base``, those of its project.
+        """Return these options of a program over ``base``, those of its project.
 
         Its folders are searched first, its macros and standards replace, its flags come last.
         """
@@ -123,7 +123,7 @@ class HostOptions:
         )
 
     def of(self, *, cxx: bool) -> CompilerOptions:
-        """What goes with C sources, or with C++ sources."""
+        """Return the options of C sources, or of C++ sources."""
         return CompilerOptions(
             std=self.cxx_std if cxx else self.c_std,
             include=self.include,
@@ -136,13 +136,13 @@ NO_OPTIONS = HostOptions()
 
 
 def search_arguments(include: Sequence[str], define: Sequence[str]) -> list[str]:
-    """Folders and macros on a command line that runs in the project's folder."""
+    """Return folders and macros as arguments of a compiler that runs in the project's folder."""
     folders = (f"./{name}" if name.startswith(_NOT_A_FOLDER) else name for name in include)
     return [*(f"-I{name}" for name in folders), *(f"-D{text}" for text in define)]
 
 
 def language_arguments(std: str, flags: Sequence[str]) -> list[str]:
-    """The standard and the flags on a command line."""
+    """Return the standard and the flags as arguments of a compiler."""
     return [*([f"-std={std}"] if std else []), *flags]
 
 
@@ -297,12 +297,12 @@ class Program:
 
     @property
     def soname(self) -> str:
-        """What a shared library's soname has behind ``.so``: the first number of its version."""
+        """Return the suffix of a shared library's soname behind ``.so``: the first number of its version."""
         versioned = self.product is Product.SHARED and self.install.version
         return f".{self.install.version.partition('.')[0]}" if versioned else ""
 
     def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
-        """How a C or C++ source is compiled."""
+        """Return how a C or C++ source is compiled."""
         return self.source_hosts.get(source, self.host).of(cxx=cxx)
 
 

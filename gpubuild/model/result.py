@@ -76,7 +76,7 @@ class StepReport:
         seconds: float = 0.0,
         error: GpubuildError | None = None,
     ) -> StepReport:
-        """How ``step`` ended; ``result`` is what it has made now or made before, if anything."""
+        """Return the report of ``step``; ``result`` is what it made now or before, if anything."""
         return cls(
             id=step.id,
             kind=step.kind,
@@ -121,18 +121,18 @@ class BuildReport:
 
     @property
     def stopped(self) -> tuple[StepReport, ...]:
-        """The steps that were not tried although they need nothing that failed."""
+        """The steps that were not tried although nothing that they need failed."""
         return tuple(s for s in self.steps if s.status is Status.SKIPPED and s.reason == STOPPED)
 
     @property
     def saved_seconds(self) -> float:
-        """What the steps that the cache served took when they ran, added up."""
+        """The sum of the run times of steps that came from a cache."""
         hits = (Status.HIT_LOCAL, Status.HIT_REMOTE)
         return sum((step.cost_seconds for step in self.steps if step.status in hits), 0.0)
 
     @property
     def hit_rate(self) -> float | None:
-        """The part of the steps that did not have to run, 0 to 1; ``None``: nothing was looked up."""
+        """The share of steps that did not have to run, 0 to 1; ``None`` if nothing was looked up."""
         ran = sum(step.status is Status.RAN for step in self.steps)
         hits = sum(step.status in (Status.HIT_LOCAL, Status.HIT_REMOTE) for step in self.steps)
         up_to_date = sum(step.status is Status.UP_TO_DATE for step in self.steps)
@@ -140,7 +140,7 @@ class BuildReport:
 
     @property
     def note(self) -> str:
-        """Why so many steps ran, when many ran for the same reason; else empty."""
+        """The common reason why many steps ran; else empty."""
         reasons = Counter(
             reason
             for step in self.steps

@@ -301,7 +301,7 @@ class Step:
 
     @property
     def link(self) -> LinkParams | None:
-        """How the step links; ``None`` for steps of other kinds."""
+        """How the step links; ``None`` for other kinds of steps."""
         params = self.params
         return (
             params.link
@@ -312,7 +312,7 @@ class Step:
         )
 
     def output_path(self, name: str) -> Path:
-        """Where output ``name`` belongs. Raises ``KeyError`` for a name the step does not have."""
+        """Return the path of output ``name``. Raises ``KeyError`` for a name the step does not have."""
         for output in self.outputs:
             if output.name == name:
                 return output.path
@@ -374,5 +374,5 @@ class Action:
 
 
 def action_key(action: Action) -> Digest:
-    """The name under which the action's result is cached: SHA-256 of its injective encoding."""
+    """Return the key of the action's result in caches: SHA-256 of its injective encoding."""
     return digest_bytes(encode(action))

@@ -32,7 +32,7 @@ class Layout:
 
     @property
     def private(self) -> Path:
-        """What is ours alone: state, scratch, parts shared by programs."""
+        """gpubuild's own folder: state, scratch, files shared by programs."""
         return self.build_dir / ".gpubuild"
 
     @property
@@ -57,7 +57,7 @@ class Layout:
 
     @property
     def sources(self) -> Path:
-        """What is made of single sources."""
+        """Files made of single sources."""
         return self.private / "sources"
 
     @property
@@ -71,16 +71,16 @@ class Layout:
         return self.private / "runtime" / "libgpubuild_rt.a"
 
     def program_dir(self, program: str) -> Path:
-        """Folder of a program's artefacts."""
+        """Return the folder of a program's artefacts."""
         return self.build_dir / file_name(program)
 
     def product(self, program: Program) -> Path:
-        """The executable, library or object that a program is linked into."""
+        """Return the executable, library or object that a program is linked into."""
         prefix, suffix = _AFFIXES[program.product]
         return self.program_dir(program.name) / f"{prefix}{file_name(program.name)}{suffix}"
 
     def interface_files(self, program: str) -> dict[str, Path]:
-        """What callers of a library use: ``header``, ``module`` (Python), and the ``object`` behind them."""
+        """Return the files for callers of a library: ``header``, Python ``module`` and their ``object``."""
         folder, name = self.program_dir(program), file_name(program)
         return {
             "header": folder / f"{name}.h",
@@ -89,7 +89,7 @@ class Layout:
         }
 
     def source_dir(self, source: Path, variant: str = "") -> Path:
-        """Folder for what is made of one source, shared by the programs that use it.
+        """Return the folder of files made of one source, shared by the programs that use it.
 
         ``variant`` tells apart different treatments of the same file (its ``passes.source``).
         """
@@ -99,7 +99,7 @@ class Layout:
         return self.sources / slug
 
     def places_file(self, source: Path, variant: str = "") -> Path:
-        """Which lines of ``source`` operations are from; the runtime knows this path, too."""
+        """Return the file that maps operations to lines of ``source``; the runtime knows this path, too."""
         return self.source_dir(source, variant) / "places.txt"
 
     def owns(self, path: Path) -> bool:
@@ -109,14 +109,14 @@ class Layout:
         return path.parent.resolve() == self.build_dir.resolve() / path.parent.relative_to(self.build_dir)
 
     def source_slug(self, source: Path) -> str:
-        """A file name for a source: readable, and unique because the path is escaped or hashed."""
+        """Return a file name for a source: readable, and unique because the path is escaped or hashed."""
         shown = self.shown(source)
         if len(shown) < 120 and not Path(shown).is_absolute() and ".." not in shown:
             return file_name(shown)
         return f"{digest_bytes(shown.encode())[:16]}-{re.sub(r'[^A-Za-z0-9_.-]', '_', source.name)[-80:]}"
 
     def shown(self, path: Path) -> str:
-        """``path`` relative to the project when it lies in it: the same text in every checkout."""
+        """Return ``path``, relative to the project if it is in it: the same text in every checkout."""
         return shown_path(path, self.root)
 
     def object_files(
@@ -129,7 +129,7 @@ class Layout:
         relocatable: bool = False,
         assembly: bool = True,
     ) -> dict[str, Path]:
-        """A compile step's outputs: ``llvm``, ``object``, ``info`` and, if wanted, ``asm`` and ``device``."""
+        """Return a step's outputs: ``llvm``, ``object``, ``info``; if wanted, ``asm`` and ``device``."""
         suffixes = vendor(kind)
         folder, stem = self.program_dir(program), f"{file_name(module)}.{file_name(target)}"
         files = {
@@ -144,22 +144,22 @@ class Layout:
         return files
 
     def binary_file(self, program: str, module: str) -> Path:
-        """The module's ``gpu.binary``."""
+        """Return the file of the module's ``gpu.binary``."""
         return self.program_dir(program) / f"{file_name(module)}.binary.mlir"
 
     def images_file(self, program: str, module: str) -> Path:
-        """The object with the module's images, which is linked."""
+        """Return the object with the module's images, which is linked."""
         return self.program_dir(program) / f"{file_name(module)}.images.o"
 
     def host_file(self, program: str, stem: str, suffix: str) -> Path:
-        """``host.mlir|ll|o``; with several MLIR sources ``host.<stem>.…`` for each of them."""
+        """Return ``host.mlir|ll|o``; of several MLIR sources, ``host.<stem>.…`` for each of them."""
         name = f"host.{file_name(stem)}" if stem else "host"
         return self.program_dir(program) / f"{name}.{suffix}"
 
 
 @lru_cache(maxsize=4096)
 def file_name(name: str) -> str:
-    """``name`` as one path component: letters, digits, ``_-~`` and inner dots stay, others are %XX.
+    """Return ``name`` as a path component: letters, digits, ``_-~`` and inner dots stay, others are %XX.
 
     Names too long for a file system are cut, and told apart by a digest.
     """

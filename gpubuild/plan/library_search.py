@@ -17,7 +17,7 @@ SYSTEM_FOLDERS = ("/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/
 
 
 def places(libraries: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
-    """Every file that the libraries could be, in the order in which linkers look."""
+    """Return every file that the libraries could be, in the order in which linkers search."""
     words = [word for flag in flags for word in re.split(r"[,=]", flag)]
     folders = []
     names = list(libraries)
@@ -43,5 +43,5 @@ def places(libraries: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def present(candidates: Sequence[str]) -> tuple[str, ...]:
-    """Those of the files that are there."""
+    """Return the files that exist."""
     return tuple(path for path in candidates if os.path.exists(path))  # noqa: PTH110

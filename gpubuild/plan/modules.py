@@ -125,7 +125,7 @@ def _check_format(program: Program, module: ScannedModule, target: Target) -> No
 
 
 def _from_ir(project: Project, written: Target) -> Target:
-    """A target from the IR; it takes the name of a declared one of the same kind and chip."""
+    """Return a target from the IR; it has the name of a declared one of the same kind and chip, if any."""
     name = next(
         (t.name for t in project.targets.values() if (t.kind, t.chip) == (written.kind, written.chip)),
         written.chip,
@@ -145,7 +145,7 @@ def _check_written(program: Program, module: ScannedModule, target: Target) -> N
 
 
 def _each_named(targets: Sequence[Target]) -> list[Target]:
-    """``targets`` with names of their own: a module may have two for one chip, with other options."""
+    """Return ``targets`` with unique names: a module may have two for one chip, with other options."""
     taken = {target.name for target in targets}
     seen: set[str] = set()
     named = []

@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def graph(self) -> nx.DiGraph[str]:
-        """The plan as a graph of networkx, whose algorithms then apply; nodes are step ids."""
+        """The plan as a graph of networkx, whose nodes are step ids."""
         import networkx as nx
 
         graph: nx.DiGraph[str] = nx.DiGraph()
@@ -81,11 +81,11 @@ class Plan:
         return graph
 
     def order(self) -> list[str]:
-        """Ids so that producers come first; deterministic."""
+        """Return the ids, producers first, in a deterministic order."""
         return self._sorted(self._steps.keys())
 
     def order_before(self, step_id: str) -> list[str]:
-        """What must be done before ``step_id`` can start, producers first; deterministic."""
+        """Return the steps before ``step_id``, producers first, in a deterministic order."""
         before: set[str] = set()
         look_at = [step_id]
         while look_at:
@@ -95,23 +95,23 @@ class Plan:
         return self._sorted(before)
 
     def needs(self, step_id: str) -> set[str]:
-        """Steps whose outputs ``step_id`` reads."""
+        """Return the steps whose outputs ``step_id`` reads."""
         return set(self._needs[step_id])
 
     def feeds(self, step_id: str) -> set[str]:
-        """Steps that read an output of ``step_id``."""
+        """Return the steps that read an output of ``step_id``."""
         return set(self._feeds[step_id])
 
     def rank(self, step_id: str) -> int:
-        """Length of the longest way from the step to the end: who starts first when many are ready."""
+        """Return the length of the longest path from the step to the end. The highest starts first."""
         return self._rank[step_id]
 
     def executable(self, program: str) -> Step:
-        """The link step of ``program``. Raises ``KeyError`` when it is not in the plan."""
+        """Return the link step of ``program``. Raises ``KeyError`` when it is not in the plan."""
         return self._steps[f"{program}/link"]
 
     def _sorted(self, ids: Set[str]) -> list[str]:
-        """``ids`` so that producers come first. Raises ``CycleError``."""
+        """Return ``ids``, producers first. Raises ``CycleError``."""
         # Strings in a set have another order in each process.
         graph = {step_id: sorted(self._needs[step_id] & ids) for step_id in sorted(ids)}
         return list(TopologicalSorter(graph).static_order())

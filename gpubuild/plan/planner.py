@@ -45,7 +45,7 @@ from gpubuild.targets.vendor import Format
 
 
 def tools_of(kind: str) -> tuple[str, ...]:
-    """What compiling for a target of ``kind`` always needs."""
+    """Return the tools that compiling for ``kind`` always needs."""
     return (OURS, f"{OURS}/{kind}", "mlir", HOST_MATH, *vendor(kind).tools)
 
 
@@ -65,7 +65,7 @@ class Planner:
     assembly: bool = False
 
     def choose_programs(self, names: tuple[str, ...]) -> tuple[Program, ...]:
-        """The named programs, or all. Raises ``UsageError`` for an unknown name."""
+        """Return the named programs, or all. Raises ``UsageError`` for an unknown name."""
         for name in names:
             if name not in self.project.programs:
                 raise UsageError(
@@ -83,7 +83,7 @@ class Planner:
         return tuple(self.project.programs[name] for name in dict.fromkeys(chosen))
 
     def scan_plan(self, programs: tuple[Program, ...]) -> Plan:
-        """The first phase: what must run before the modules are known."""
+        """Return the first phase: the steps that must run before the modules are known."""
         return Plan(self._sources().scan_steps(programs).values())
 
     def full_plan(self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]) -> Plan:
@@ -109,7 +109,7 @@ class Planner:
     def link_steps(
         self, programs: tuple[Program, ...], scans: Mapping[str, ScannedSource]
     ) -> dict[str, Step]:
-        """What would link each program, by its name, whether or not the plan has these steps."""
+        """Return the link step of each program, by its name, whether or not the plan has it."""
         sources = self._sources()
         return {program.name: self._program(program, scans, sources)[-1] for program in programs}
 
@@ -383,7 +383,7 @@ class Planner:
         )
 
     def _device_codes(self, program: Program, modules: list[ModuleTargets]) -> tuple[Input, ...]:
-        """What the compile steps made for clang-linker-wrapper."""
+        """Return the outputs of compile steps that clang-linker-wrapper links."""
         return tuple(
             Input(
                 name=f"device.{number}.{n}",
@@ -456,7 +456,7 @@ def _is_library(program: Program) -> bool:
 
 
 def _stems(sources: Sequence[Path]) -> dict[Path, str]:
-    """What tells the host objects of a program's MLIR sources apart; nothing where there is one source."""
+    """Return a stem for the host object of each of a program's MLIR sources; empty if there is one source."""
     if len(sources) == 1:
         return {sources[0]: ""}
     count = Counter(source.stem for source in sources)

@@ -129,7 +129,7 @@ HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".inc", ".def")
 
 
 def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
-    """For a program and a source, what tells this way from that of the first program with the source.
+    """Return, for a program and a source, a name of the options if the first program with it has others.
 
     It is the name of the first program with these options, and nothing where there is one way only. All
     programs count, also those that are not built now: a step has the same name in every build.
@@ -167,7 +167,7 @@ class SourcePlanner:
     variants: Mapping[tuple[str, Path], str] = field(default_factory=dict)  # plan.sources
 
     def scan_steps(self, programs: tuple[Program, ...]) -> dict[str, Step]:
-        """``outline`` for every MLIR source, ``preprocess`` for every C and C++ source, by id."""
+        """Return the steps that read sources, by id: ``outline`` for MLIR, ``preprocess`` for C and C++."""
         steps: dict[str, Step] = {}
         users: dict[str, list[str]] = {}
         generated = {step.id: step for step in self._generate_steps()}
@@ -267,7 +267,7 @@ class SourcePlanner:
         )
 
     def host_object(self, program: Program, source: Path) -> tuple[Step | None, Input]:
-        """The step that makes a non-MLIR source linkable (none for .o and .a), and what to link."""
+        """Return the step that compiles a source that is not MLIR (none for .o and .a), and what to link."""
         shown = self.layout.shown(source)
         if source.suffix in OBJECT_SUFFIXES:
             return None, self._input("object", source)
@@ -321,7 +321,7 @@ class SourcePlanner:
 
 
 def resource_inputs(outline: Step, names: Iterable[str]) -> tuple[Input, ...]:
-    """The data that a text made by ``outline`` refers to."""
+    """Return the data that a text made by ``outline`` refers to."""
     return tuple(
         Input(name=f"resource.{number}", path=outline.output_path(name), producer=outline.id)
         for number, name in enumerate(names)

@@ -52,15 +52,15 @@ else:
         return made
 
     def field(*, default=..., default_factory=None, repr=True, compare=True):
-        """A field whose default is made for each object, or that is not shown or not compared."""
+        """Return a field with a default made for each object, or one that is not shown or not compared."""
         return _Field("", _NOTHING if default is ... else default, default_factory, repr, compare)
 
     def fields(kind):
-        """The fields of a frozen class or object, in order."""
+        """Return the fields of a frozen class or object, in order."""
         return tuple(kind.__frozen_fields__.values())
 
     def replace(old, /, **changes):
-        """Another object like ``old``, but for the fields in ``changes``."""
+        """Return a copy of ``old`` with other values of the fields in ``changes``."""
         for name in old.__frozen_fields__:
             if name not in changes:
                 changes[name] = getattr(old, name)
@@ -89,7 +89,7 @@ _NOTHING: Any = object()  # where there is no default, and no argument
 
 
 def _as_field(name: str, given: Any) -> _Field:
-    """The field that a class body has under ``name``, or has a default for."""
+    """Return the field that a class body has under ``name``, or has a default for."""
     if isinstance(given, _Field):
         given.name = name
         return given
@@ -123,7 +123,7 @@ class _FieldsOfDataclass:
 
 
 def _init(self: Any, /, **given: Any) -> None:
-    """``__init__`` of a class of which there is no object yet."""
+    """Return the ``__init__`` of a class."""
     _compile_init(type(self))
     self.__init__(**given)
 

@@ -28,14 +28,14 @@ SIZE = r"[0-9]{1,15}(\.[0-9]{1,3})? ?([KMGT]i?B|B)?"
 
 
 def size_of(text: str) -> int:
-    """The bytes of a text that matches ``SIZE``: ``2 GB`` is 2·10⁹, ``2GiB`` 2·2³⁰."""
+    """Return the bytes of a text that matches ``SIZE``: ``2 GB`` is 2·10⁹, ``2GiB`` 2·2³⁰."""
     number = text.rstrip("BKMGTi ")
     factor = _SIZE_UNITS[text[len(number) :].strip()]
     return int(float(number) * factor) if "." in number else int(number) * factor
 
 
 def of_byte(line: str, column: int) -> int:
-    """The column, in characters, of the byte ``column`` (both from 1; 0, unknown, stays)."""
+    """Return the column, in characters, of the byte ``column`` (both from 1; 0, unknown, stays)."""
     if column < 1 or line.isascii():
         return column
     before = line.encode(errors="surrogatepass")[: column - 1]
@@ -43,7 +43,7 @@ def of_byte(line: str, column: int) -> int:
 
 
 def of_cell(line: str, column: int) -> int:
-    """The column, in characters, of what a terminal shows in its column ``column`` (both from 1)."""
+    """Return the column, in characters, of a terminal's column (both from 1)."""
     cell = 0
     for index, character in enumerate(line):
         if cell >= column - 1:
@@ -53,7 +53,7 @@ def of_cell(line: str, column: int) -> int:
 
 
 def padding(line: str, column: int) -> str:
-    """White space as wide as what is left of the character ``column`` (from 1).
+    """Return white space as wide as the text before the character ``column`` (from 1).
 
     Tabs are kept, so that what follows lands under the character on any tab width.
     """
@@ -61,7 +61,7 @@ def padding(line: str, column: int) -> str:
 
 
 def visible(text: str) -> str:
-    """``text`` with control characters spelt out: names and lines of files must not steer a terminal.
+    """Return ``text`` with control characters spelt out, so that names and lines cannot control a terminal.
 
     Newlines and tabs stay. JSON stays the same JSON: of these it may only hold what is written ``\\u…``.
     """
@@ -69,7 +69,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` as :func:`visible` has it, with newlines and tabs spelt out, too: for names."""
+    """Return ``text`` as :func:`visible`, with newlines and tabs spelt out, too: for names."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -79,7 +79,7 @@ def _spelt_out(found: re.Match[str]) -> str:
 
 
 def window(line: str, column: int) -> tuple[str, int]:
-    """What to show of ``line``, which may be megabytes, around ``column``, and the column in that."""
+    """Return the part of ``line`` around ``column`` to show, and the column in it."""
     if len(line) <= _MOST_SHOWN:
         return line, column
     begin = min(max(column - _MOST_SHOWN // 2, 0), len(line) - _MOST_SHOWN)
@@ -89,7 +89,7 @@ def window(line: str, column: int) -> tuple[str, int]:
 
 
 def width(character: str) -> int:
-    """How many columns of a terminal a character takes."""
+    """Return how many columns of a terminal a character takes."""
     if character.isascii():
         return 1
     import unicodedata  # rarely needed
@@ -100,12 +100,12 @@ def width(character: str) -> int:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 result``, ``2 results``: for nouns that take an s."""
+    """Return ``1 result`` or ``2 results``, for nouns that take an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def any_of(words: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Return ``a, b or c``."""
     return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
@@ -123,13 +123,13 @@ def nearest(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 
 
 
 def did_you_mean(word: str, known: Iterable[str], count: int = 1, *, cutoff: float = 0.6) -> str:
-    """``did you mean 'a' or 'b'?``, or nothing if no name of ``known`` looks like ``word``."""
+    """Return ``did you mean 'a' or 'b'?``; empty if no name of ``known`` looks like ``word``."""
     names = [f"'{name}'" for name in nearest(word, known, count, cutoff=cutoff)]
     return f"did you mean {' or '.join(names)}?" if names else ""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'a'?)``, to end a message about ``word`` with, or nothing."""
+    """Return `` (did you mean 'a'?)`` for the end of a message about ``word``; empty without such a name."""
     meant = did_you_mean(word, known)
     return f" ({meant})" if meant else ""
 

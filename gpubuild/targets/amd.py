@@ -178,7 +178,7 @@ class Amd(Vendor):
 
 
 def features_with_flags(features: str, flags: Sequence[str]) -> str:
-    """``features`` with those that flags of the target attribute stand for."""
+    """Return ``features`` with those that flags of the target attribute stand for."""
     size = {"wave64": "+wavefrontsize64", "no_wave64": "+wavefrontsize32"}
     added = [size[flag] for flag in flags if flag in size and size[flag] not in features]
     return ",".join(filter(None, (features, *added)))
@@ -190,7 +190,7 @@ def rounds_roots(target: Target) -> bool:
 
 
 def gfx_version(chip: str) -> tuple[int, int, int]:
-    """Major, minor and stepping of a chip; a generic one stands for the first it covers."""
+    """Return major, minor and stepping of a chip; of a generic one, those of the first chip it covers."""
     if generic := _GENERIC.fullmatch(chip):
         return int(generic[1]), int(generic[2] or 0), 0
     digits = chip.removeprefix("gfx")

@@ -176,17 +176,17 @@ class Nvidia(Vendor):
 
 
 def sm_number(chip: str) -> int:
-    """The number in a chip's name: 90 of ``sm_90a``."""
+    """Return the number in a chip's name: 90 of ``sm_90a``."""
     return int(re.sub(r"\D", "", chip) or 0)
 
 
 def ptx_asked(features: str) -> int:
-    """The PTX version that ``features`` name, times ten; 0 when they name none."""
+    """Return the PTX version that ``features`` name, times ten; 0 when they name none."""
     return max((int(match[1]) for match in _PTX_FEATURE.finditer(features)), default=0)
 
 
 def ptx_features(chip: str, features: str = "", *, needed: int = 0) -> str:
-    """``features`` with a PTX version: the user's, or the oldest that serves the chip, ours and ``needed``.
+    """Return ``features`` with a PTX version: the user's, or the oldest that the chip and ``needed`` allow.
 
     Old PTX is preferred because a driver reads any PTX up to its own version.
     """

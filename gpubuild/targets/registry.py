@@ -19,27 +19,27 @@ _VENDORS: dict[str, Vendor] = {
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of targets, in the order of messages and documents."""
+    """Return the kinds of targets, in the order of messages and documents."""
     return tuple(_VENDORS)
 
 
 def vendors() -> tuple[Vendor, ...]:
-    """All vendors, in the order of their kinds."""
+    """Return all vendors, in the order of their kinds."""
     return tuple(_VENDORS.values())
 
 
 def vendor(kind: str) -> Vendor:
-    """The vendor of ``kind``. Raises ``KeyError``."""
+    """Return the vendor of ``kind``. Raises ``KeyError``."""
     return _VENDORS[kind]
 
 
 def of_name(name: str) -> Vendor | None:
-    """The vendor that a well-known name of a target or chip implies."""
+    """Return the vendor that a well-known name of a target or chip implies."""
     return next((v for v in _VENDORS.values() if v.implied_by(name)), None)
 
 
 def of_triple(triple: str | None) -> Vendor | None:
-    """The vendor whose chips have ``triple``."""
+    """Return the vendor whose chips have ``triple``."""
     return next((v for v in _VENDORS.values() if v.owns(triple)), None) if triple else None
 
 

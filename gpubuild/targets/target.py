@@ -58,5 +58,5 @@ class Target:
 
 
 def cpu_triple(machine: str) -> str:
-    """The LLVM triple of CPU kernels and host code for ``platform.machine()``."""
+    """Return the LLVM triple of CPU kernels and host code for ``platform.machine()``."""
     return f"{machine}-unknown-linux-gnu"

@@ -150,15 +150,15 @@ class Vendor(ABC):
         """Whether a target or chip of this name is of this kind, without the kind being given."""
 
     def default_chip(self, name: str, machine: str) -> str:
-        """The chip of a target called ``name`` that names none; empty: it has to."""
+        """Return the chip of a target called ``name`` without ``chip:``; empty if it must have one."""
         return name if self.implied_by(name) else ""
 
     def faster_chip(self, name: str, chip: str, machine: str) -> str:
-        """The chip of this machine if code for it is faster than for ``chip``, a default; else empty."""
+        """Return the chip of this machine if its code is faster than the default's, ``chip``; else empty."""
         return ""
 
     def default_triple(self, chip: str, machine: str) -> str:
-        """The triple of a target that names none; ``machine`` is that of the build."""
+        """Return the triple of a target without ``triple:``, on ``machine``."""
         return self.triple
 
     def owns(self, triple: str) -> bool:
@@ -167,14 +167,14 @@ class Vendor(ABC):
 
     @abstractmethod
     def chips(self, triple: str) -> frozenset[str]:
-        """Every chip that can be compiled for."""
+        """Return all chips that the compiler knows."""
 
     @abstractmethod
     def features(self, triple: str) -> frozenset[str]:
-        """Every feature, without its sign."""
+        """Return all features, without signs."""
 
     def chip_flaw(self, chip: str, triple: str) -> Flaw | None:
-        """What is wrong with ``chip``."""
+        """Return what is wrong with ``chip``."""
         chips = self.chips(triple)
         if chip in chips:
             return None
@@ -182,12 +182,12 @@ class Vendor(ABC):
         return Flaw(f"unknown {self.maker} chip {chip!r}", hint)
 
     def chip_of_product(self, name: str) -> str:
-        """The chip of the product ``name``, such as ``H100``; empty if it is not in ``products``."""
+        """Return the chip of a product such as ``H100``; empty if it is not in ``products``."""
         word = re.sub(r"[^a-z0-9]|nvidia|geforce|amd|instinct|radeon|rtx|rx", "", name.lower())
         return self.products.get(word, "")
 
     def feature_flaw(self, feature: str, chip: str, triple: str) -> Flaw | None:
-        """What is wrong with ``feature``, which has its sign, such as ``+ptx80``."""
+        """Return what is wrong with ``feature``, which has its sign, such as ``+ptx80``."""
         sign, name = feature[:1], feature[1:]
         if sign not in ("+", "-"):
             return Flaw(
@@ -204,7 +204,7 @@ class Vendor(ABC):
         return tuple(sorted({*flags, *(self.fast_flags if fast_math else ())}))
 
     def format_flaw(self, given: str) -> Flaw | None:
-        """What is wrong with the format ``given`` for objects."""
+        """Return what is wrong with the format of objects."""
         if given in self.formats:
             return None
         return Flaw(
@@ -212,7 +212,7 @@ class Vendor(ABC):
         )
 
     def flags_flaw(self, flags: Sequence[str], chip: str, features: str) -> Flaw | None:
-        """What is wrong with ``flags``, words of the attribute's ``flags`` besides ``fast``."""
+        """Return what is wrong with ``flags``, words of the attribute's ``flags`` besides ``fast``."""
         known = frozenset({"fast", *self.flags, *filter(None, (self.assembler_flag,))})
         for flag in flags:
             if flag not in self.flags:
@@ -220,7 +220,7 @@ class Vendor(ABC):
         return None
 
     def abi_flaw(self, abi: str, chip: str) -> Flaw | None:
-        """What is wrong with the ABI version ``abi``."""
+        """Return what is wrong with the ABI version ``abi``."""
         if abi in self.abis:
             return None
         if not self.abis:
@@ -228,7 +228,7 @@ class Vendor(ABC):
         return Flaw(f"unknown ABI version {abi!r} for {self.noun}", f"use {any_of(self.abis)}")
 
     def assembler_flaw(self, options: Sequence[str]) -> Flaw | None:
-        """What is wrong with ``options`` of the assembler, which reports unknown ones itself."""
+        """Return what is wrong with ``options`` of the assembler, which reports unknown ones itself."""
         if options and not self.assembler_flag:
             return Flaw(f"targets of kind {self.kind} have no options of an assembler", "leave them out")
         return None
@@ -241,15 +241,15 @@ class Vendor(ABC):
             raise UsageError(flaw.message, hint=flaw.hint)
 
     def processor(self, chip: str) -> str:
-        """LLVM's name of the chip."""
+        """Return LLVM's name of the chip."""
         return chip
 
     def arch(self, chip: str, features: str) -> str:
-        """What a container calls the device: the chip, with the settings that tell images apart."""
+        """Return the device in a container: the chip, with the settings that distinguish images."""
         return chip
 
     def kinds_of(self, triple: str) -> ImageKinds:
-        """How a container describes images: those of a triple that no runtime loads are for none."""
+        """Return how a container describes images; the runtime is ``NONE`` for a triple that none loads."""
         if self.triple not in ("", triple):
             return ImageKinds(ImageKind.OBJECT, OffloadKind.NONE)
         return self.image_kinds
@@ -259,7 +259,7 @@ class Vendor(ABC):
         return False
 
     def clang_flaw(self, chip: str, triple: str) -> str:
-        """Why clang-linker-wrapper cannot link code for ``chip``; empty where it can."""
+        """Return why clang-linker-wrapper cannot link code for ``chip``; empty if it can."""
         return ""
 
     def linked_together(self, one: tuple[str, str], other: tuple[str, str]) -> bool:
@@ -267,7 +267,7 @@ class Vendor(ABC):
         return one[0] == other[0]
 
     def subgroup_size(self, chip: str, features: str) -> int:
-        """Work-items in a subgroup."""
+        """Return the number of work-items in a subgroup."""
         return 32
 
     def exchanges_lanes(self, chip: str) -> bool:
@@ -283,7 +283,7 @@ class Vendor(ABC):
         return False
 
     def workgroup_bytes(self, chip: str) -> int | None:
-        """The most bytes of static workgroup memory; ``None`` for any number."""
+        """Return the limit of static workgroup memory in bytes; ``None`` for no limit."""
         return None
 
     def occupancy(
@@ -293,7 +293,7 @@ class Vendor(ABC):
         shared_bytes: int,
         workgroup: int = WORKGROUP,
     ) -> Occupancy | None:
-        """How many subgroups of a kernel can be resident on one unit, of the most there could be.
+        """Return the share of subgroups of a kernel that can be resident on one unit.
 
         An estimate from registers and static workgroup memory alone; ``None`` where the limits are not
         known. ``chip`` is what :meth:`arch` says.
@@ -301,26 +301,26 @@ class Vendor(ABC):
         return None
 
     def why_no_occupancy(self, chip: str) -> str:
-        """Why there is no estimate for ``chip``; empty where there is one, or where it means nothing."""
+        """Return why there is no estimate for ``chip``; empty if there is one, or none makes sense."""
         return ""
 
     @abstractmethod
     def disassemblers(self, chip: str) -> Iterator[tuple[str, ...]]:
-        """Commands that print the code of an image, in the order to try; the file follows."""
+        """Return commands that print the code of an image, in the order to try; the file is appended."""
 
 
 def split_features(features: str) -> list[str]:
-    """The single features of an LLVM string such as ``+sramecc,-xnack``."""
+    """Return the single features of an LLVM string such as ``+sramecc,-xnack``."""
     return [feature for part in features.split(",") if (feature := part.strip())]
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a table."""
+    """Return the words of a table."""
     return frozenset(text.split())
 
 
 def fitting(found: dict[str, int], most: int, subgroups: int, total: int) -> Occupancy:
-    """Occupancy where ``found`` workgroups fit by each resource, and ``most`` at all.
+    """Return the occupancy if ``found`` workgroups fit by each resource, and ``most`` at all.
 
     A workgroup has ``subgroups`` of the ``total`` that a unit can hold.
     """
