@@ -67,7 +67,7 @@ class Channel:
 
 
 def channel_pair() -> tuple[Channel, Channel]:
-    """Two connected ends."""
+    """Return two connected ends."""
     one, other = socket.socketpair()
     return Channel(one), Channel(other)
 

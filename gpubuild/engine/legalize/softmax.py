@@ -11,7 +11,7 @@ from gpubuild.engine.ir.passes import Lowering, rewriting
 
 
 def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
-    """Along the dimension, compute the largest element m, the powers e^(x - m), their sum, the quotients.
+    """Expand ``linalg.softmax``: the largest element m, the powers e^(x - m), their sum, the quotients.
 
     All arithmetic is in the element type, as upstream has it. Input and output may be the same memory.
     """

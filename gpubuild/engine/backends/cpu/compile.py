@@ -53,7 +53,7 @@ class CpuBuild:
 
     @property
     def externals(self) -> tuple[External, ...]:
-        """Variables whose data LLVM does not see."""
+        """Return the variables whose data LLVM does not see."""
         return self.lowering.externals if self.lowering else ()
 
 

@@ -70,7 +70,7 @@ class Sum:
 
     @property
     def number(self) -> int | None:
-        """The sum as a number, if it is a constant."""
+        """Return the sum as a number, if it is a constant."""
         parts = dict(self.terms)
         return parts.get((), 0) if parts.keys() <= {()} else None
 
@@ -92,7 +92,7 @@ class Form:
 
     @property
     def variables(self) -> set[Atom]:
-        """The ids and loop iterations in it."""
+        """Return the ids and loop iterations in it."""
         return {atom for atom, _ in self.factors}
 
 
@@ -272,7 +272,7 @@ class IndexForms:
         return len(found) == 1 and None not in found
 
     def _forms(self, use: Use, counts: dict[Atom, Range | None]) -> list[Form | None]:
-        """The forms of the indices, with loops numbered from 0 for each use.
+        """Return the forms of the indices, with loops numbered from 0 for each use.
 
         Adds the most iterations of these loops to ``counts``; ``None`` where that is not known.
         """
@@ -297,7 +297,7 @@ class IndexForms:
         return Range(low=a.low, high=high, bits=bits, given=a.given + b.given)
 
     def _distinct(self, digits: Sequence[Digit]) -> list[Truth]:
-        """What must hold for different digits to give different numbers."""
+        """Return the conditions under which different digits give different numbers."""
         conditions: list[Truth] = []
         reach = constant(0)
         for digit in digits:
@@ -308,7 +308,7 @@ class IndexForms:
         return conditions
 
     def _range_of(self, total: Sum) -> Range:
-        """The range of a sum without variables: a single number."""
+        """Return the range of a sum without variables: a single number."""
         result = constant(0)
         for monomial, factor in sorted(total.terms, key=repr):
             part = constant(factor)

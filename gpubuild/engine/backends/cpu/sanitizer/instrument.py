@@ -153,7 +153,7 @@ def _number(emit: Emitter, value: int) -> ir.Value:
 
 
 def _after(op: ir.Operation) -> Emitter:
-    """An emitter behind ``op``, which is no terminator, with its location."""
+    """Return an emitter behind ``op``, which is no terminator, with its location."""
     operations = [o.operation for o in op.operation.block.operations]
     return Emitter(operations[operations.index(op) + 1], location=op.location)
 
@@ -201,7 +201,7 @@ def _check_access(op: ir.Operation, access: Access, lowering: CpuLowering) -> No
 
 
 def _zero(emit: Emitter, kind: ir.Type) -> ir.Value:
-    """The value of a load that is skipped."""
+    """Return the value of a load that is skipped."""
     element = ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind
     if isinstance(element, ir.ComplexType):
         part = ir.FloatAttr.get(ir.ComplexType(element).element_type, 0.0)

@@ -73,7 +73,7 @@ def _read(op: ir.Operation) -> _Lanes:
 
 
 def _read_transfer(op: ir.Operation) -> _Lanes | None:
-    """Masked transfers along the last dimension; convert-vector-to-scf has left no others."""
+    """Return the lanes of a transfer along the last dimension; convert-vector-to-scf has left no others."""
     loads = op.name == "vector.transfer_read"
     operands = list(op.operands)
     if not list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))[-1]:
@@ -164,7 +164,7 @@ def _is_narrow(kind: ir.Type) -> bool:
 
 
 def _flattened(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
-    """The same elements as a vector of one dimension."""
+    """Return the same elements as a vector of one dimension."""
     kind = ir.VectorType(vector.type)
     if kind.rank == 1:
         return vector
@@ -172,7 +172,7 @@ def _flattened(emit: Emitter, vector: ir.Value, count: int) -> ir.Value:
 
 
 def _at(position: int | None = None) -> dict[str, ir.Attribute]:
-    """The attribute of a constant position, or of one that is an operand."""
+    """Return the attribute of a constant position, or of one that is an operand."""
     number = ir.ShapedType.get_dynamic_size() if position is None else position
     return {"static_position": ir.DenseI64ArrayAttr.get([number])}
 
@@ -187,7 +187,7 @@ def _with_element(emit: Emitter, vector: ir.Value, element: ir.Value, lane: ir.V
 
 
 def _as_index(emit: Emitter, number: ir.Value) -> ir.Value:
-    """Numbers in a vector of indices have a sign."""
+    """Convert numbers in a vector of indices, which are signed."""
     if isinstance(number.type, ir.IndexType):
         return number
     return emit.op("arith.index_cast", [number], [ir.IndexType.get()]).results[0]

@@ -132,7 +132,7 @@ class Races:
         return self._emit.binary("arith.ori", before, behind)
 
     def _extent(self, memory: Memory) -> tuple[ir.Value, ir.Value] | None:
-        """The address of the first byte, and the address behind the last one."""
+        """Return the address of the first byte, and the address behind the last one."""
         kind = ir.MemRefType(memory.root.type)
         bytes_each = element_bytes(kind.element_type)
         if bytes_each is None or not is_contiguous(kind):
@@ -144,7 +144,7 @@ class Races:
 
 
 def _without_upper_halves(uses: Sequence[Use], forms: IndexForms) -> tuple[list[Use], list[Truth]]:
-    """The uses that may still race, and the conditions under which the others cannot."""
+    """Return the uses that may still race, and the conditions under which the others cannot."""
     kept: list[Use] = []
     conditions: list[Truth] = []
     if not all(use.direct and len(use.access.indices) == 1 and use.access.count == 1 for use in uses):
@@ -164,7 +164,7 @@ def _without_upper_halves(uses: Sequence[Use], forms: IndexForms) -> tuple[list[
 
 
 def _is_above(use: Use, writers: Sequence[Use], forms: IndexForms) -> list[Truth] | None:
-    """When ``use`` reads at ``x + n``, and all writes are below that ``n``."""
+    """Return the conditions under which ``use`` reads at ``x + n`` and all writes are below that ``n``."""
     index = use.access.indices[0]
     total = defining_op(index)
     if total is None or total.name != "arith.addi":
@@ -226,7 +226,7 @@ def _is_uniform(limit: ir.Value, uses: Sequence[Use]) -> bool:
 
 
 def _is_first(use: Use, writers: Sequence[Use], forms: IndexForms) -> list[Truth] | None:
-    """When one work-item alone makes ``use``, and by the indices of all writes it alone writes there."""
+    """Return the conditions under which one work-item alone makes ``use`` and alone writes there."""
     index = constant_integer(use.access.indices[0])
     mine = forms.pinned(use, "thread_id", "x")
     if index is None or mine is None or not writers:

@@ -38,27 +38,27 @@ class Numbers:
         self._emit = emit
 
     def add(self, a: Number, b: Number) -> Number:
-        """``a + b``."""
+        """Return ``a + b``."""
         if a == 0 or b == 0:
             return b if a == 0 else a
         return self._binary(operator.add, "arith.addi", a, b)
 
     def mul(self, a: Number, b: Number) -> Number:
-        """``a * b``."""
+        """Return ``a * b``."""
         if a == 1 or b == 1:
             return b if a == 1 else a
         return 0 if a == 0 or b == 0 else self._binary(operator.mul, "arith.muli", a, b)
 
     def divide(self, a: Number, b: Number) -> Number:
-        """``a / b``, rounded down; ``a`` must not be negative, and ``b`` must be positive."""
+        """Return ``a / b``, rounded down; ``a`` must not be negative, and ``b`` must be positive."""
         return self._binary(operator.floordiv, "arith.divui", a, b)
 
     def least(self, a: Number, b: Number) -> Number:
-        """The smaller one."""
+        """Return the smaller one."""
         return a if a == b else self._binary(min, "arith.minsi", a, b)
 
     def most(self, a: Number, b: Number) -> Number:
-        """The larger one."""
+        """Return the larger one."""
         return a if a == b else self._binary(max, "arith.maxsi", a, b)
 
     def less(self, a: Number, b: Number) -> Truth:
@@ -344,7 +344,7 @@ class Ranges:
         return self._carried(loop, value, number - 1, facts) if number else self._counter(loop, facts)
 
     def _counter(self, loop: ir.Operation, facts: Facts) -> Range | None:
-        """The counter of a loop; up to its last value where all work-items have the same start and step."""
+        """Return the range of a loop's counter, to its last value if all start and step alike."""
         lower, upper, step = (self.of(v, facts) for v in list(loop.operands)[:3])
         if lower is None or upper is None or step is None:
             return None  # with an unknown step the counter could overflow
@@ -361,7 +361,7 @@ class Ranges:
         return Range(low=lower.low, high=high, bits=span.bits + 1, given=span.given + positive)
 
     def _carried(self, loop: ir.Operation, value: ir.Value, number: int, facts: Facts) -> Range | None:
-        """A number that a loop halves, or the like: it stays between zero and its first value."""
+        """Return the range of a number that a loop halves, or the like: from zero to its first value."""
         body = loop.regions[0].blocks[0]
         op = defining_op(body.operations[len(body.operations) - 1].operation.operands[number])
         if op is None or op.name not in {"arith.shrui", "arith.divui"} or op.operands[0] != value:
@@ -372,13 +372,13 @@ class Ranges:
         return replace(first, low=0, given=(*first.given, self.numbers.at_most(0, first.low)))
 
     def _leaf(self, value: ir.Value, least: int) -> Range:
-        """A value that is the same for the whole launch."""
+        """Return the range of a value that is the same for the whole launch."""
         limit = 1 << _ARGUMENT_BITS
         given = (self.numbers.less(least - 1, value), self.numbers.less(value, limit))
         return Range(low=value, high=value, bits=_ARGUMENT_BITS, given=given)
 
     def _argument(self, argument: ir.Value, cast: str = "") -> Range:
-        """An argument of type index, or one that ``cast`` converts to an index."""
+        """Return the range of an argument of type index, or of one that ``cast`` converts to an index."""
         key = (cast, argument)
         if key not in self._leaves:
             index = ir.IndexType.get()
@@ -410,7 +410,7 @@ class Ranges:
         return self.size(memory, number)
 
     def _pair(self, op: ir.Operation, facts: Facts) -> Range | None:
-        """Of two operands, the last ones: a sum, difference, product or choice."""
+        """Return the range of a sum, difference, product or choice of the last two operands."""
         a, b = (self.of(v, facts) for v in list(op.operands)[-2:])
         if a is None or b is None:
             return None
@@ -431,7 +431,7 @@ class Ranges:
         return Range(low=low(a.low, b.low), high=high(a.high, b.high), bits=bits, given=given)
 
     def _by_constant(self, op: ir.Operation, facts: Facts) -> Range | None:
-        """Of a number and a constant: a quotient, remainder, shift or mask."""
+        """Return the range of a quotient, remainder, shift or mask of a number and a constant."""
         by = constant_integer(op.operands[1])
         if by is None or by < 0:
             return None

@@ -38,7 +38,7 @@ def initialization_proofs(found: Sequence[Memory], forms: IndexForms) -> Iterato
 
 
 def _written_before(reader: Use, memory: Memory, forms: IndexForms) -> list[Truth] | None:
-    """When all that ``reader`` reads is written before; ``None`` when that is not known."""
+    """Return when all that ``reader`` reads is written before; ``None`` when that is not known."""
     for store in memory.uses:
         access = store.access
         if access.mode != image_layout.CHECK_WRITE or access.count != 1 or access.masked:
@@ -51,7 +51,7 @@ def _written_before(reader: Use, memory: Memory, forms: IndexForms) -> list[Trut
 
 
 def _covers(store: Use, reader: Use, loops: list[ir.Operation], forms: IndexForms) -> list[Truth] | None:
-    """When ``store`` writes all that ``reader`` reads; all iterations of ``loops`` end before the barrier."""
+    """Return when ``store`` writes all that ``reader`` reads; ``loops`` end before the barrier."""
     ranges, n = forms.ranges, forms.ranges.numbers
     conditions: list[Truth] = []
     used: set[Atom] = set()
@@ -88,7 +88,7 @@ def _covers(store: Use, reader: Use, loops: list[ir.Operation], forms: IndexForm
 
 
 def _read_range(reader: Use, number: int, forms: IndexForms) -> Range | None:
-    """The indices of a dimension that ``reader`` may read."""
+    """Return the indices of a dimension that ``reader`` may read."""
     ranges, access = forms.ranges, reader.access
     last = number == len(access.indices) - 1
     if access.masked or (last and access.may_be_partial):
@@ -103,7 +103,7 @@ def _read_range(reader: Use, number: int, forms: IndexForms) -> Range | None:
 
 
 def _loops_before(store: ir.Operation, reader: ir.Operation) -> list[ir.Operation] | None:
-    """The loops around ``store`` up to a barrier of all work-items before ``reader``.
+    """Return the loops around ``store`` up to a barrier of all work-items before ``reader``.
 
     ``None`` when there is no such barrier, or when some work-items may not store.
     """
