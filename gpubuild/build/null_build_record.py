@@ -92,9 +92,7 @@ class Witness:
             facts = {
                 "steps": len(report.steps),
                 "programs": [[name, str(path)] for name, path in report.executables.items()],
-                "warnings": list(
-                    dict.fromkeys((*(w for step in report.steps for w in step.warnings), *report.advice))
-                ),
+                "warnings": list(report.all_warnings),
             }
             show = {"steps": [_shown(step) for step in report.steps]}
             data = self.prove(

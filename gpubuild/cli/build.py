@@ -119,8 +119,7 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         dump_ir=options.dump_ir.absolute() if options.dump_ir else None,
     )
     if not request.dry_run and (report := finished_build(project, options.settings, request)):
-        of_steps = (warning for step in report.steps for warning in step.warnings)
-        for warning in dict.fromkeys((*of_steps, *report.advice, *report.warnings)):
+        for warning in report.all_warnings:
             options.console.warning(warning)
         programs = tuple(options.programs or project.programs)
         return Outcome(project=project, programs=programs, build_dir=request.build_dir, report=report)

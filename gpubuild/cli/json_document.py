@@ -47,7 +47,7 @@ def build_document(
         ok=report.ok,
         seconds=report.seconds,
         saved_seconds=round(report.saved_seconds, 3),
-        warnings=[*report.advice, *report.warnings],
+        warnings=list(map(warning, report.all_warnings)),
         hit_rate=None if report.hit_rate is None else round(report.hit_rate, 4),
         note=report.note,
     )
@@ -141,6 +141,14 @@ def _diagnostic(one: Diagnostic, code: str) -> dict[str, Any]:
         "message": one.message,
         "notes": [_diagnostic(note, code) for note in one.notes],
     }
+
+
+def warning(text: str) -> dict[str, Any]:
+    """Return the entry of a warning, which has the form of a diagnostic."""
+    from gpubuild.cli.messages import of_warning
+
+    message = of_warning(text)
+    return _diagnostic(message.diagnostic, message.code)
 
 
 def dump(document: dict[str, Any] | list[dict[str, Any]]) -> str:

@@ -231,10 +231,10 @@ def _document(found: null_build.Receipt, seconds: float) -> str:
         for step_id, kind, module, target, outputs in found.show()["steps"]
     ]
     programs = {name: shown_path(path) for name, path in found.programs}
-    return (
-        json_document.dump(json_document.build(programs, steps, {_STATUS: len(steps)}, seconds=seconds))
-        + "\n"
-    )
+    warnings = list(map(json_document.warning, found.warnings))
+    counts = {_STATUS: len(steps)}
+    document = json_document.build(programs, steps, counts, seconds=seconds, warnings=warnings)
+    return json_document.dump(document) + "\n"
 
 
 def _paint(text: str, code: str, stream: TextIO) -> str:

@@ -115,6 +115,12 @@ class BuildReport:
         return html_table(("step", "status", "time", "why"), rows)
 
     @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings of steps, of programs and of the cache, each once."""
+        of_steps = (warning for step in self.steps for warning in step.warnings)
+        return tuple(dict.fromkeys((*of_steps, *self.advice, *self.warnings)))
+
+    @property
     def failed(self) -> tuple[StepReport, ...]:
         """The steps that failed on their own."""
         return tuple(s for s in self.steps if s.status is Status.FAILED)

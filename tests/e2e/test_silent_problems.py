@@ -117,6 +117,8 @@ def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str
     body, message = WORK[case]
     shown = warnings(tmp_path, shared_cache, body, "cpu: {}")
     assert (f"warning: {message}" in shown and "k.mlir:11:5:" in shown) if message else shown == ""
+    found = json.loads(gpubuild("build", "--json", cwd=tmp_path, env=shared_cache).out)["summary"]["warnings"]
+    assert [(w["file"], w["line"], w["column"]) for w in found] == [("k.mlir", 11, 5)] * bool(message)
 
 
 def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
@@ -133,7 +135,12 @@ def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str])
         "program none has no kernel: all its code runs on the host, "
         "since host.mlir has no gpu.module or gpu.launch"
     )
-    assert json.loads(built.out)["summary"]["warnings"] == [message]
+    warning = {"severity": "warning", "code": "warning", "file": None, "line": None, "column": None}
+    warning |= {"end_line": None, "end_column": None, "message": message, "notes": []}
+    assert json.loads(built.out)["summary"]["warnings"] == [warning]
+    for command in ("build", "check"):  # a build with nothing to do, too
+        again = gpubuild(command, "--json", cwd=tmp_path, env=shared_cache)
+        assert json.loads(again.out)["summary"]["warnings"] == [warning]
     assert gpubuild("build", "-q", cwd=tmp_path, env=shared_cache).err == f"warning: {message}\n"
     assert gpubuild("build", "-q", "some", "c", cwd=tmp_path, env=shared_cache).err == ""
 
