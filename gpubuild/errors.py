@@ -50,7 +50,8 @@ class Diagnostic:
     """One message about one location, with notes.
 
     ``source_line`` is the text of the line, if it could be read, so that printing a diagnostic needs
-    no file.
+    no file. ``about`` is the beginning of what the message is about, at or after the location: MLIR
+    has no location for it.
     """
 
     message: str
@@ -58,6 +59,7 @@ class Diagnostic:
     location: Location | None = None
     source_line: str = ""
     notes: tuple[Diagnostic, ...] = ()
+    about: str = ""
 
     @property
     def end_column(self) -> int:

@@ -120,20 +120,28 @@ def _in_users_files(output: str, step: Step, root: Path) -> str:
     )
 
 
+_SEARCHED_LINES = 40  # after a location, for what a message is about
 _MAX_FILE_BYTES = 16 << 20  # larger files are not quoted
 
 
 def _quoted(diagnostic: Diagnostic, root: Path, files: dict[str, Sequence[str]]) -> Diagnostic:
-    """Fill in an empty ``source_line`` from the named file, relative to ``root``."""
+    """Name the file relative to ``root``, and fill in an empty ``source_line`` from it."""
     notes = tuple(_quoted(note, root, files) for note in diagnostic.notes)
     line = diagnostic.source_line
     location = diagnostic.location
+    if location is not None and location.file.startswith("/"):
+        location = replace(location, file=shown_path(Path(location.file), root))
     if not line and location is not None and location.line > 0:
         if location.file not in files:
             files[location.file] = _lines(root / location.file)
         lines = files[location.file]
         line = lines[location.line - 1] if location.line <= len(lines) else ""
         location = replace(location, column=of_byte(line, location.column))
+        for number, text in enumerate(lines[location.line - 1 :][:_SEARCHED_LINES], location.line):
+            start = location.column - 1 if number == location.line else 0
+            if diagnostic.about and (at := text.find(diagnostic.about, max(start, 0))) >= 0:
+                location, line = replace(location, line=number, column=at + 1), text
+                break
     return replace(diagnostic, location=location, source_line=line, notes=notes)
 
 

@@ -90,7 +90,7 @@ class Configuration:
         return tree if base is None else replace(merge(base, tree), place=tree.place)
 
     def _include(self, item: Node) -> Node | None:
-        path = existing(self._root, item, self._problems, what="included file")
+        path = existing(self._root, item, self._problems, what="included file", but=self._open)
         if path is None:
             return None
         if path in self._open:

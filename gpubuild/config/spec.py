@@ -77,8 +77,18 @@ class Record:
     empty: bool = True
 
     def key_for(self, word: str) -> str:
-        """Return the key that ``word`` is another name of, or an empty string."""
-        return next((name for name, key in self.keys.items() if word.lower() in key.aka), "")
+        """Return the key that ``word`` is another name of, or an empty string.
+
+        For a key inside another one this is ``outer: {inner: …}``.
+        """
+        for name, key in self.keys.items():
+            if word.lower() in key.aka:
+                inner = key.spec
+                known = (
+                    inner.key_for(word) or word * (word in inner.keys) if isinstance(inner, Record) else ""
+                )
+                return f"{name}: {{{known}: …}}" if known else name
+        return ""
 
 
 @frozen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -380,8 +380,19 @@ def resolve(root: Path, node: Node, problems: Problems) -> Path | None:
     return Path(os.path.normpath(problems.folder(node.place, root) / text))
 
 
-def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: bool = False) -> Path | None:
-    """Return the absolute path of an existing file, or folder; report an error for anything else."""
+def existing(
+    root: Path,
+    node: Node,
+    problems: Problems,
+    *,
+    what: str,
+    folder: bool = False,
+    but: Collection[Path] = (),
+) -> Path | None:
+    """Return the absolute path of an existing file, or folder; report an error for anything else.
+
+    The message does not suggest the files ``but``.
+    """
     path = resolve(root, node, problems)
     if path is None:
         return None
@@ -395,14 +406,14 @@ def existing(root: Path, node: Node, problems: Problems, *, what: str, folder: b
         else:
             flaw = "does not exist"
             with suppress(OSError):  # a folder that cannot be listed: no suggestion
-                flaw += _suggest(problems.folder(node.place, root), path, folder=folder)
+                flaw += _suggest(problems.folder(node.place, root), path, folder=folder, but=but)
     except OSError as error:
         flaw = f"cannot be read: {error.strerror}"
     problems.add(node.place, f"{what} {node.describe()} {flaw}")
     return None
 
 
-def _suggest(root: Path, path: Path, *, folder: bool) -> str:
+def _suggest(root: Path, path: Path, *, folder: bool, but: Collection[Path]) -> str:
     """Return the end of a message about a missing path: its first missing folder, or similar names."""
     parent = path.parent
     while not parent.is_dir() and parent != parent.parent:
@@ -412,7 +423,7 @@ def _suggest(root: Path, path: Path, *, folder: bool) -> str:
         close = nearest(missing, [p.name for p in parent.iterdir() if p.is_dir()])
         first = "" if parent == path.parent else f": there is no folder '{_written(root, parent / missing)}'"
         return first + (f"; did you mean '{_written(root, parent / close[0])}'?" if close else "")
-    names = sorted(p.name for p in parent.iterdir() if p.is_file())
+    names = sorted(p.name for p in parent.iterdir() if p.is_file() and p not in but)
     same_stem = [n for n in names if n.partition(".")[0] == path.stem]
     close = nearest(path.name, names, 3) or same_stem[:3]
     found = " or ".join(f"'{_written(root, parent / name)}'" for name in close)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from e2e.command import gpubuild
 
+ON_TENSORS = "  func.func @t(%t: tensor<4xf32>) -> tensor<4xf32> {return %t : tensor<4xf32>}"
 # Edits of the project (file: old, new), arguments, environment, texts on stderr.
 MISTAKES = {
     "pass": (
@@ -14,6 +15,12 @@ MISTAKES = {
         "build",
         {},
         ["failed: scale/outline/scale.mlir", "targets.yaml:12:22: note", "did you mean canonicalize?"],
+    ),
+    "tensors": (
+        {"scale.mlir": ("  func.func", f"{ON_TENSORS}\n  func.func")},
+        "build",
+        {},
+        ["scale.mlir:16:53: error: 'func.return' works on tensors", "hint: set `pipeline: linalg`"],
     ),
     "incomplete pipeline": (
         {"targets.yaml": ("  scale:", "  scale:\n    passes: {nvvm: builtin.module(cse)}")},
@@ -43,7 +50,7 @@ MISTAKES = {
         },
         "build -t sm_90",
         {},
-        ["scale.mlir:4:5: error: the kernel has 81,920 bytes of workgroup memory", "can have 49,152"],
+        ["scale.mlir:4:65: error: the kernel has 81,920 bytes of workgroup memory", "can have 49,152"],
     ),
     "product": (
         {"targets.yaml": ("sm_90", "h100")},
@@ -65,10 +72,10 @@ MISTAKES = {
     ),
     "empty": ({"scale.mlir": (None, "\n")}, "build", {}, ["scale.mlir is empty"]),
     "Latin-1": (
-        {"scale.mlir": ("%old =", "// caf\udce9\n%old =")},
+        {"scale.mlir": ("%old =", "// ü caf\udce9\n%old =")},
         "build",
         {},
-        ["scale.mlir is not UTF-8 text", "scale.mlir:8:15: error: the byte 0xe9"],
+        ["scale.mlir is not UTF-8 text", "\nscale.mlir:8:17: error: the byte 0xe9"],
     ),
     "verifier": (
         {"scale.mlir": ("gpu.return", "%z = arith.addf %x, %x : f32\ngpu.return")},

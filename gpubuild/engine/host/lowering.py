@@ -163,7 +163,7 @@ def _translate(module: ir.Module, source: SourceText) -> str:
     try:
         return contexts.translate(module, target="host", source=source)
     except StepError as error:
-        if "cannot lower" not in error.message:
+        if "cannot lower" not in error.message or error.hint == contexts.BUFFERIZE:
             raise
         hints = [hint for name, hint in _HINTS.items() if name in error.message]
         raise error.with_(hint=hints[0] if hints else _REPLACE_PASSES) from error.__cause__

@@ -30,11 +30,15 @@ _RESOURCE = "dense_resource<sha256_"
 _RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")
 _TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 _TRANSLATABLE_OPS = frozenset({"builtin.module", "gpu.module", "gpu.binary", "gpu.launch_func"})
-_TENSOR_DIALECTS = frozenset({"bufferization", "tensor"})
+_TENSORS = (ir.RankedTensorType, ir.UnrankedTensorType)
 _CAST = "builtin.unrealized_conversion_cast"
 _CAST_MESSAGE = "no conversion from"
 _MAX_LISTED_OPS = 10
 _A_PASS_FAILED = "a compiler pass failed"  # noqa: S105 - no password
+BUFFERIZE = (
+    "set `pipeline: linalg` for the program in targets.yaml, which makes kernels of functions on tensors; "
+    "or convert tensors to memrefs in `passes: {source: …}`"
+)
 _LEAVE_OUT = (
     "rewrite the kernel without it, leave this target out for the module, "
     "or lower it with passes of your own (`passes:` in targets.yaml)"
@@ -168,6 +172,7 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
     """
     found: list[Diagnostic] = []
     counts: Counter[str] = Counter()
+    on_tensors: dict[str, Diagnostic] = {}
     lines = source or SourceText()
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
@@ -176,16 +181,22 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
             counts[name] += 1
             if counts[name] == 1 and len(found) < _MAX_LISTED_OPS:
                 found.append(about(inner, _leftover_message(inner), lines))
+            if name not in on_tensors and _has_tensors(inner):
+                on_tensors[name] = about(inner, f"'{name}' works on tensors, which are not in memory", lines)
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit)
     if set(counts) - {_CAST}:  # then the casts are only around the others
         counts.pop(_CAST, None)
         found = [d for d in found if not d.message.startswith(_CAST_MESSAGE)]
+    hint = _LEAVE_OUT
+    if on_tensors:  # why the others were not lowered
+        counts = Counter({name: counts[name] for name in on_tensors})
+        found, hint = list(on_tensors.values())[:_MAX_LISTED_OPS], BUFFERIZE
     if counts:
         names = ", ".join(f"{name} ({n} times)" if n > 1 else name for name, n in sorted(counts.items()))
         where = "host code" if target == "host" else f"target {target}" if target else "this target"
-        raise StepError(f"{where} cannot lower {names}", diagnostics=found, hint=_LEAVE_OUT)
+        raise StepError(f"{where} cannot lower {names}", diagnostics=found, hint=hint)
 
 
 def translate(op: ir.Operation, *, target: str = "", source: SourceText | None = None) -> str:
@@ -203,13 +214,15 @@ def gpu_modules(module: ir.Module) -> list[ir.Operation]:
     return [op.operation for op in module.operation.regions[0].blocks[0] if op.operation.name == "gpu.module"]
 
 
+def _has_tensors(op: ir.Operation) -> bool:
+    return any(isinstance(value.type, _TENSORS) for value in (*op.operands, *op.results))
+
+
 def _leftover_message(op: ir.Operation) -> str:
     if op.name == _CAST:
         operands = ", ".join(str(o.type) for o in op.operands)
         results = ", ".join(str(r.type) for r in op.results)
         return f"{_CAST_MESSAGE} ({operands}) to ({results}): some op that uses this value was not lowered"
-    if op.name.partition(".")[0] in _TENSOR_DIALECTS:
-        return f"'{op.name}' works on tensors, which kernels have no memory for: bufferize before"
     return f"'{op.name}' op was not lowered"
 
 

@@ -119,7 +119,7 @@ class StepIO:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
-            before = data[: error.start].rpartition(b"\n")[2].decode(errors="replace")
+            before = data[: error.start].rpartition(b"\n")[2]
             where = Location(file=str(self.path(name)), line=line, column=len(before) + 1)
             raise StepError(
                 f"{self.path(name).name} is not UTF-8 text",

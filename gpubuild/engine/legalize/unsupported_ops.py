@@ -20,6 +20,7 @@ from gpubuild.engine.ir.query import element_type, scalar_bits
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.errors import Diagnostic, StepError
+from gpubuild.support.frozen import replace
 
 S = TypeVar("S", bound=Legalization)
 
@@ -83,6 +84,7 @@ _PARAMETER_CLASSES = (
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE = "#gpu.address_space<private>"
+_OF_WORKGROUP = "bytes of workgroup memory"
 _WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
 _UNIFORM = "uniform"
@@ -142,7 +144,10 @@ def cannot_compile(
 
 def diagnostics(refused: Sequence[tuple[ir.Operation, str]], source: SourceText) -> list[Diagnostic]:
     """Return a diagnostic with a location for each operation and reason."""
-    return [about(op, reason, source) for op, reason in refused]
+    return [
+        replace(about(op, reason, source), about="workgroup(" if _OF_WORKGROUP in reason else "")
+        for op, reason in refused
+    ]
 
 
 def _foreign(op: ir.Operation, state: Legalization) -> str:
@@ -280,7 +285,7 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
     size = sum(_bytes(ir.MemRefType(a.type)) for a in arguments[parameters:first_private] if list(a.uses))
     if target.workgroup_bytes is not None and size > target.workgroup_bytes:
         return (
-            f"the kernel has {size:,} bytes of workgroup memory, and a workgroup can have "
+            f"the kernel has {size:,} {_OF_WORKGROUP}, and a workgroup can have "
             f"{target.workgroup_bytes:,} on this chip; use less, or gpu.dynamic_shared_memory"
         )
     for value in arguments[first_private:]:

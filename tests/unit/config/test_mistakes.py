@@ -186,7 +186,8 @@ MISTAKES = {
     "library flag": (program("link: {libraries: [-lm]}"), "expected a library's name, got '-lm'; write m for -lm"),
     # How C and C++ are compiled.
     "key of a compiler": (host("includes: [lib]"), "3:39: unknown key 'includes' (did you mean 'include'?)"),
-    "host's key elsewhere": (program("include: [lib]"), "unknown key 'include' (did you mean 'host'?)"),
+    "host's key elsewhere": (program("include: [lib]"), "unknown key 'include' (did you mean 'host: {include: …}'?)"),
+    "host's key in other words": (program("cflags: [-O2]"), "unknown key 'cflags' (did you mean 'host: {flags: …}'?)"),
     "no such include folder": (host("include: [libb]"), "3:49: include folder 'libb' does not exist; did you mean 'lib'?"),
     "no include folder near": (host("include: [x/y]"), "include folder 'x/y' does not exist: there is no folder 'x'"),
     "include of a file": (host("include: [a.c]"), "include folder 'a.c' is a file, not a folder"),
