@@ -7,6 +7,9 @@ so an old one is never wrong. Anything unexpected in it leads to a whole build.
 
 This module imports little, since every millisecond counts. Format: a line with the format's name and
 the CRC-32 of the rest, a line of JSON to check, a line of JSON to show.
+
+An edit of comments in an MLIR source leaves nothing to do but new numbers of lines for messages of programs
+(``support.code_lines``).
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     from gpubuild.support.file_stamp import Stat
 
-_FORMAT = "gpubuild.receipt/1"
+_FORMAT = "gpubuild.receipt/2"
 _NO_DIGEST = "-" * 64
 
 # Names in a folder of sys.path that can change which of our packages are found.
@@ -163,26 +166,62 @@ class Receipt:
         """Whether files whose stat data prove nothing have the same content."""
         known = _unpack(self._check["files"])
         executables = set(self._check["executables"])
-        still_doubtful = []
+        edited = []
         for path in doubtful:
             digest = known[path][2]
             if not digest:  # only its stat data are known
                 return False
             found = _digest_again(path)
-            if found is None or found[2] != digest:
+            if found and found[2] != digest and path in self._check["tables"]:
+                edited.append(path)  # perhaps only its comments
+            elif found is None or found[2] != digest:
                 self.edited = path if found else ""
                 return False
             if path in executables and not os.stat(path).st_mode & 0o100:
                 return False
             known[path] = found
-            if not is_settled(found[0], found[1]):
-                still_doubtful.append(path)
+        if edited and not self._move_lines(edited, known):
+            self.edited = edited[0]
+            return False
+        doubtful.update(table for path in edited for table in self._check["tables"][path])
+        still_doubtful = [p for p in doubtful if not is_settled(known[p][0], known[p][1])]
         self._check["files"] = pack_files(known)
         self._check["doubtful"] = sorted(still_doubtful)
         try:  # noqa: SIM105 - contextlib is not imported yet
             write(self._path, dumps(self._check, json.loads(self._show)))
         except OSError:
             pass  # then the next check reads the files again
+        return True
+
+    def _move_lines(self, sources: list[str], known: dict[str, Known]) -> bool:
+        """Whether only comments of sources were edited; if so, their tables of places get the new lines.
+
+        Nothing else that the build has made contains numbers of lines, except texts for error messages, which
+        the next build that runs a step writes again first.
+        """
+        import fcntl
+
+        from gpubuild.support.code_lines import moved
+
+        try:
+            lock = os.open(os.path.join(os.path.dirname(os.path.dirname(self._path)), "lock"), os.O_RDWR)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for source in sources:
+                    text = _content(source, known[source][2])
+                    for table in self._check["tables"][source]:
+                        new = moved(_content(table, known[table][2]), text)
+                        if new is None:
+                            return False
+                        write_atomically(table, new)
+                        found = _digest_again(table)
+                        if found is None:
+                            return False
+                        known[table] = found
+            finally:
+                os.close(lock)
+        except (OSError, ValueError):  # another build runs, or changed a file; or a text is not UTF-8
+            return False
         return True
 
 
@@ -245,6 +284,17 @@ def _digest_again(path: str) -> Known | None:
     except OSError:
         return None
     return before, at, digest
+
+
+def _content(path: str, digest: str) -> str:
+    """Return the text of a file with ``digest``. Raises ``OSError`` and ``ValueError``."""
+    import hashlib
+
+    with open(path, "rb") as stream:
+        data = stream.read()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(path)
+    return data.decode()
 
 
 def _has_relative(variables: dict[str, str]) -> bool:

@@ -7,6 +7,7 @@ changed since the build began.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,6 +22,7 @@ from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Project, Variant
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import Step, StepKind
+from gpubuild.plan.layout import PLACES
 from gpubuild.plan.library_search import places, present
 from gpubuild.plan.plan import Plan
 from gpubuild.support import file_stamp
@@ -29,6 +31,7 @@ from gpubuild.toolchain.find import Toolchain
 
 _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)
 _CLOCK_SLACK_SECONDS = 1.0
+_LOCATED = re.compile(r"/(host_located|(located|named)\.\d+)\.mlir$")
 
 
 def load_witnessed(file: Path, variant: Variant = Variant()) -> tuple[Project, Witness | None]:  # noqa: B008
@@ -170,6 +173,7 @@ class Witness:
                 for output in step.outputs
                 if output.executable
             ),
+            "tables": {} if facts.get("warnings") else _tables(plan, state),  # warnings name lines
             "absent": sorted(absent),
             "patterns": [[folder, pattern, list(found)] for folder, pattern, found in project.patterns],
         }
@@ -237,6 +241,26 @@ def _contents(step: Step, state: BuildState) -> Iterable[tuple[Path, str]]:
         yield Path(text), digest
     for blob in record.result.blobs:
         yield step.output_path(blob.name), blob.digest
+
+
+def _tables(plan: Plan, state: BuildState) -> dict[str, list[str]]:
+    """Return the tables of places of each source of which nothing else depends on the numbers of lines."""
+    tables: dict[str, list[str]] = {}
+    read: set[str] = set()  # by steps that do not outline
+    for step in plan.steps.values():
+        if step.kind is StepKind.OUTLINE:
+            table = str(step.output_path(PLACES))
+            tables.setdefault(str(step.inputs[0].path), []).append(table)
+        else:
+            read.update(str(item.path) for item in step.inputs if item.in_key)
+            record = state.record(step.id)
+            read.update(path for path, _ in (record.result.discovered if record else ()))
+    located = {os.path.dirname(path) for path in read if _LOCATED.search(path)}  # noqa: PTH120 - of many
+    return {
+        source: found
+        for source, found in tables.items()
+        if source not in read and not any(os.path.dirname(table) in located for table in found)  # noqa: PTH120
+    }
 
 
 def named_files(project: Project) -> Iterable[Path]:

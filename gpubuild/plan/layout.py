@@ -13,6 +13,7 @@ from gpubuild.support.frozen import frozen
 from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 
+PLACES = "places.txt"  # beside the texts of a source: which lines operations are from
 _LONGEST_NAME = 100  # module and target together, with suffixes, stay below the usual 255 bytes
 _KEPT_OF_LONG_NAME = 80
 _AFFIXES = {
@@ -100,7 +101,7 @@ class Layout:
 
     def places_file(self, source: Path, variant: str = "") -> Path:
         """Return the file that maps operations to lines of ``source``; the runtime knows this path, too."""
-        return self.source_dir(source, variant) / "places.txt"
+        return self.source_dir(source, variant) / PLACES
 
     def owns(self, path: Path) -> bool:
         """Whether ``path`` is in the build folder by itself: no link, and not behind one."""

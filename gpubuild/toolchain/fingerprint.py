@@ -46,6 +46,7 @@ SHAPING = (
     "plan/library_search.py",
     "settings.py",
     "support/atomic_write.py",
+    "support/code_lines.py",
     "support/frozen.py",
     "support/spirv.py",
     "support/text.py",

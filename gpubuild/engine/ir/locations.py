@@ -22,6 +22,7 @@ from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_posi
 from gpubuild.engine.ir.passes import contains
 from gpubuild.engine.ir.query import kernel_functions, operations, symbol_name
 from gpubuild.model.digest import digest_bytes
+from gpubuild.support import code_lines
 
 FILE = "places.txt"
 _DIGITS = 16  # of the digest: enough for the texts of one project
@@ -31,6 +32,7 @@ _SILENT = re.compile(r"gpu\.(\w+_(id|dim|size)|num_subgroups|return|module|binar
 _NAMED = re.compile(rf'\s*(?:%[^=]* = )?"?((?:{"|".join(sorted(_DIALECTS))})\.[\w.$]+)')
 _ASSERT = "cf.assert"
 _PLACE = "gpubuild.place"
+_LOCATION = re.compile(r"\bloc\b")
 _TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
 
 
@@ -70,6 +72,15 @@ def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str
                 yield f"@{symbol_name(kernels)}::@{symbol_name(kernel)}\t{location}\n"
 
 
+def head(text: str) -> str:
+    """Return the first line of a table: which lines of the source ``text`` are code (support.code_lines).
+
+    Empty where an edit of comments could change more than the numbers of lines.
+    """
+    known = "" if _LOCATION.search(text) else code_lines.describe(text)
+    return f"{code_lines.MARK}\t{known}\n" if known else ""
+
+
 def _operations(module: ir.Module) -> list[ir.Operation]:
     """Return the operations that messages may name, in the order of the text."""
     found: list[ir.Operation] = []
@@ -102,13 +113,16 @@ def _assertions(module: ir.Operation) -> list[ir.Operation]:
     return operations(module, (_ASSERT,)) if contains(module, (_ASSERT,)) else []
 
 
-def keep_assert_locations(module: ir.Operation) -> None:
-    """Write the location of each assertion in a file into an attribute of the operation."""
+def keep_assert_locations(module: ir.Operation) -> bool:
+    """Write the location of each assertion in a file into an attribute of it. Return whether there is any."""
+    found_any = False
     for op in _assertions(module):
         found = file_position(op.location)
         if found is not None and found[0] != UNNAMED_BUFFER:
             file, line, column = found
             op.attributes[_PLACE] = ir.StringAttr.get(f"{file}:{line}:{column}")
+            found_any = True
+    return found_any
 
 
 def restore_assert_locations(module: ir.Operation) -> None:

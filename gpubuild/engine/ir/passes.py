@@ -6,6 +6,7 @@ refer to passes by name; each has a FileCheck file of its name in ``tests/passes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,7 @@ from mlir import ir, rewrite
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.dump import dump, stage
+from gpubuild.engine.ir.query import operation_names
 from gpubuild.errors import UsageError
 from gpubuild.support.text import did_you_mean
 
@@ -26,6 +28,26 @@ class Lowering(Protocol):
     def source(self) -> SourceText:
         """The text that locations in the module point into."""
 
+
+# What conversions convert, by the beginnings of the names of operations.
+_SUBJECTS = {
+    "convert-amdgpu-to-rocdl": "amdgpu.",
+    "convert-complex-to-llvm": "complex.",
+    "convert-complex-to-standard": "complex.",
+    "convert-index-to-llvm": "index.",
+    "convert-linalg-to-loops": "linalg.",
+    "convert-math-to-llvm": "math.",
+    "convert-nvgpu-to-nvvm": "nvgpu.",
+    "convert-scf-to-cf": "scf.",
+    "convert-ub-to-llvm": "ub.",
+    "convert-vector-to-llvm": "vector.",
+    "convert-vector-to-scf": "vector.",
+    "lower-affine": "affine.",
+    "scf-forall-to-for": "scf.forall",
+}
+_CREATE_NOTHING = frozenset({"canonicalize", "cse"})  # that has a conversion behind them here
+_PASS = re.compile(r"(?<=[(,])(?P<name>[a-z][a-z0-9-]*)(?:\{[^{}]*\})?(?:,|(?=\)))")
+_EMPTY = re.compile(r"[\w.]+\(\),?")
 
 S = TypeVar("S", bound=Lowering)
 S_contra = TypeVar("S_contra", bound=Lowering, contravariant=True)
@@ -58,17 +80,46 @@ def upstream(
 ) -> Pass[S]:
     """Return a pass that runs a pipeline of MLIR's own passes, such as ``builtin.module(canonicalize)``.
 
-    With ``only_for`` it runs only if the module has an operation of one of these names.
+    With ``only_for`` it runs only if the module has an operation of one of these names. Conversions at its
+    beginning of operations that the module does not have are left out.
     """
 
     def text(lowering: S) -> str:
         return pipeline if isinstance(pipeline, str) else pipeline(lowering)
 
     def run(module: ir.Module, lowering: S) -> None:
-        if not only_for or contains(module.operation, only_for):
-            contexts.run_passes(module, text(lowering), source=lowering.source)
+        if only_for and not contains(module.operation, only_for):
+            return
+        contexts.run_passes(module, without_idle(text(lowering), module), source=lowering.source)
 
     return Pass(name=name, run=run, when=when, pipeline=text)
+
+
+def without_idle(pipeline: str, module: ir.Module) -> str:
+    """Return ``pipeline`` without conversions of operations that ``module`` does not have.
+
+    Each of them visits every operation: a tenth of the time of large kernels. After the first pass that may
+    create operations none is left out, and a pipeline of nothing else is left as it is: some also fold
+    constants, which other passes of a pipeline do as well.
+    """
+    present: set[str] | None = None
+    may_create = False
+
+    def needed(match: re.Match[str]) -> str:
+        nonlocal present, may_create
+        name = match["name"]
+        if may_create or name not in _SUBJECTS:
+            may_create = may_create or name not in _CREATE_NOTHING
+            return match[0]
+        if present is None:
+            present = operation_names(module.operation)
+        may_create = any(found.startswith(_SUBJECTS[name]) for found in present)
+        return match[0] if may_create else ""
+
+    left = _PASS.sub(needed, pipeline).replace(",)", ")")
+    while _EMPTY.search(left):  # MLIR parses no empty pipelines
+        left = _EMPTY.sub("", left).replace(",)", ")")
+    return left or pipeline
 
 
 def rewriting(

@@ -47,6 +47,18 @@ def operations(root: ir.Operation, names: Container[str]) -> list[ir.Operation]:
     return matching(root, lambda op: op.name in names)
 
 
+def operation_names(root: ir.Operation) -> set[str]:
+    """Return the names of the operations inside ``root``, and its own."""
+    found: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.add(op.name)
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
+    return found
+
+
 def matching(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
     """Return the operations inside ``root``, and ``root`` itself, that are ``wanted``; inner ones first."""
     found: list[ir.Operation] = []

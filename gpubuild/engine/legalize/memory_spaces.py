@@ -6,8 +6,8 @@ from typing import Any
 
 from mlir import ir
 
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.passes import Lowering, Pass
-from gpubuild.engine.ir.query import operations
 
 PRIVATE = 5  # the number of private memory in the documents of the dialect, and on AMD
 _NAME = "#gpu.address_space<private>"
@@ -19,7 +19,8 @@ def _name_private(module: ir.Module, _: Lowering) -> None:
 
     NVIDIA's and the CPU's conversions take private memory with the space's name only.
     """
-    if not any(_declares(function) for function in operations(module.operation, ("gpu.func",))):
+    inner = (op.operation for kernels in contexts.gpu_modules(module) for op in kernels.regions[0].blocks[0])
+    if not any(_declares(op) for op in inner if op.name == "gpu.func"):
         return
 
     def visit(op: ir.Operation) -> ir.WalkResult:

@@ -68,7 +68,7 @@ def run(params: OutlineParams, io: StepIO) -> None:
 
         def settle(module: ir.Module) -> None:
             resources.settle(module, lines)
-            if exports.ATTRIBUTE in text or " kernel" in text:
+            if exports.ATTRIBUTE in text or "kernel" in text:
                 names.update(value_names.argument_names(module, text))
             if params.names:
                 value_names.name_values(module, text)
@@ -112,7 +112,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
             found = exports.describe(source.module, names)
             if found is not None:
                 io.write(interface.FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
-            _split(source, io, named=params.names, has_interface=found is not None)
+            movable = not params.passes and not params.names
+            _split(source, io, named=params.names, movable=movable, has_interface=found is not None)
 
 
 def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
@@ -165,7 +166,7 @@ def _replaced_targets(before: dict[str, str], after: dict[str, str]) -> Iterator
             )
 
 
-def _split(source: _Source, io: StepIO, *, named: bool, has_interface: bool) -> None:
+def _split(source: _Source, io: StepIO, *, named: bool, movable: bool, has_interface: bool) -> None:
     module = source.module
     block = module.operation.regions[0].blocks[0]
     inherited = {
@@ -179,7 +180,7 @@ def _split(source: _Source, io: StepIO, *, named: bool, has_interface: bool) -> 
     for number, kernels in enumerate(contexts.gpu_modules(module)):
         entry = describe_module(kernels, number)
         alone = _wrapped(kernels, inherited)
-        locations.keep_assert_locations(alone.operation)
+        movable = not locations.keep_assert_locations(alone.operation) and movable
         io.write(f"located.{number}.mlir", contexts.located_text(alone))
         text = contexts.canonical_text(alone)
         io.write(f"module.{number}.mlir", text)
@@ -219,7 +220,8 @@ def _split(source: _Source, io: StepIO, *, named: bool, has_interface: bool) -> 
         index["host_memory"] = [warning.render() for warning in host_memory]
     if has_interface:
         index["interface"] = True
-    io.write(locations.FILE, "".join([*locations.table(module, host, source.lines), *placed]))
+    head = locations.head(source.resources.text) if movable else ""
+    io.write(locations.FILE, "".join([head, *locations.table(module, host, source.lines), *placed]))
     io.write("host_located.mlir", contexts.located_text(module))
     io.write("index.json", json.dumps(index, indent=1, sort_keys=True) + "\n")
 

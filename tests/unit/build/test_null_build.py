@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from unit.fakes import FakeExecutor, MemoryStore, finish_job
-from unit.projects import make_program, make_project
+from unit.projects import TARGETS, make_program, make_project
 from unit.world import FakeTools, fake_engine
 
 from gpubuild import environment
@@ -29,7 +30,7 @@ from gpubuild.model.project import BuildOptions, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
 from gpubuild.plan.layout import Layout
-from gpubuild.support import file_stamp
+from gpubuild.support import code_lines, file_stamp
 
 TICK = 0.04  # seconds; more than a tick of any clock these tests meet
 
@@ -57,6 +58,7 @@ class World:
         self.engine = self.run
         self.during = lambda: None
         self.warnings: tuple[str, ...] = ()
+        self.header = root / "inc/x.h"
         (root / "inc").mkdir()
         for name, text in {"app.mlir": "k one\n", "main.c": "int main;", "inc/x.h": "1"}.items():
             (root / name).write_text(text)
@@ -66,8 +68,14 @@ class World:
     def run(self, job: Job) -> JobResult:
         self.during()
         done = fake_engine(job)
+        if job.kind is StepKind.OUTLINE:  # of what is no code for it, too
+            text = job.inputs[0].path.read_text()
+            head = f"{code_lines.MARK}\t{code_lines.describe(text)}\n@k\tapp.mlir:1:1\n"
+            (job.workdir / "out/places.txt").write_text(head)
+            found = {p.name: p.read_bytes() for p in (job.workdir / "out").iterdir()}
+            done = finish_job(job, found)
         if job.kind is StepKind.PREPROCESS:
-            header = self.root / "inc/x.h"
+            header = self.header
             text = (self.root / "main.c").read_bytes() + header.read_bytes()
             done = finish_job(job, {"text": text, "deps": b"[]"})
             found = ((str(header), digest_bytes(header.read_bytes())),)
@@ -93,6 +101,7 @@ class World:
             witness=Witness({str(config): known}),
         )
         report = builder.build()
+        (self.root / "build/.gpubuild/lock").touch()
         time.sleep(TICK)
         return report
 
@@ -172,6 +181,69 @@ def test_an_edited_source_lets_mlir_be_loaded(world: World, monkeypatch: pytest.
     world.good_build()
     (world.root / "app.mlir").write_text("k two\n")
     assert quick.answer(arguments) is None and started == [3]
+
+
+def test_an_edited_comment_moves_places_only(world: World) -> None:
+    world.good_build()
+    source, table = world.root / "app.mlir", world.root / "build/.gpubuild/sources/app.mlir/places.txt"
+    old = table.read_text()
+    for text in ("// a comment\n\nk one  // here\n", "// b\n\nk one\n", "k one\n"):
+        source.write_text(text)
+        assert world.proven()
+        assert world.proven()  # from the receipt that was written again
+        line = 1 + text[: text.index("k")].count("\n")
+        assert table.read_text().endswith(f"@k\tapp.mlir:{line}:1\n")
+        time.sleep(TICK)
+    assert table.read_text() == old
+    source.write_text("// a comment\nk two\n")
+    assert not world.proven()
+    source.write_text("// a comment\nk one\n")
+    assert world.proven()
+
+
+def test_comments_that_could_change_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debug information has lines, another step reads the source, a warning names a line."""
+    source = world.root / "app.mlir"
+
+    def proven(text: str) -> bool:
+        world.good_build()
+        source.write_text(text)
+        proven = world.proven()
+        source.write_text("k one\n")
+        return proven
+
+    assert proven("// a\nk one\n")
+    world.warnings = ("app.mlir:1:1: warning: odd",)
+    (world.root / "main.c").write_text("int main2;")
+    assert not proven("// b\nk one\n")
+    world.warnings = ()
+    (world.root / "main.c").write_text('#include "app.mlir"')
+    world.header = source
+    assert not proven("// c\nk one\n")
+    world.header = world.root / "inc/x.h"
+    (world.root / "main.c").write_text("int main3;")
+    assert proven("// d\nk one\n")
+    debug = {name: replace(target, debug="lines") for name, target in TARGETS.items()}
+    monkeypatch.setattr(World, "project", replace(world.project, targets=debug))
+    assert not proven("// e\nk one\n")
+
+
+@pytest.mark.parametrize("trouble", ["another build", "a damaged table", "no table", "no UTF-8"])
+def test_an_edited_comment_in_a_folder_that_is_not_as_it_was(world: World, trouble: str) -> None:
+    world.good_build()
+    (world.root / "app.mlir").write_bytes(b"// a comment \xe4\nk one\n" if "UTF" in trouble else b"\nk one\n")
+    table = world.root / "build/.gpubuild/sources/app.mlir/places.txt"
+    if trouble == "a damaged table":
+        table.write_text(table.read_text().replace(":1:1", ":1:2"))
+    elif trouble == "no table":
+        table.unlink()
+    with (world.root / "build/.gpubuild/lock").open("w") as lock:
+        if trouble == "another build":
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not world.proven()
+    if trouble != "no UTF-8":
+        assert world.build().ok
+        assert world.proven()
 
 
 @pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "inc/x.h"])

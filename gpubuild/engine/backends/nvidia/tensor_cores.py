@@ -47,6 +47,8 @@ def units_lack(module: ir.Operation, chip: str) -> str:
 
 def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
     """Expand matrices to vector code where the chip's units cannot run them; warn where it has units."""
+    if "mma_" not in state.source.text:
+        return
     chip = state.params.target.chip
     if NVIDIA.multiplies_matrices(chip):
         lack = units_lack(module.operation, chip)

@@ -18,6 +18,7 @@ from gpubuild.engine.ir.passes import (
     run_passes,
     selected,
     upstream,
+    without_idle,
 )
 from gpubuild.errors import StepError, UsageError
 
@@ -111,6 +112,24 @@ def test_a_pipeline_of_upstreams_can_wait_for_an_operation() -> None:
         assert "arith.constant" in str(module)
         run_passes(module, [upstream("clean", clean, only_for=("scf.if",))], Seen())
         assert "arith.constant" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("passes", "left"),
+    [
+        ("func.func(convert-vector-to-scf,canonicalize)", "func.func(canonicalize)"),
+        ("func.func(cse,lower-affine,inline,lower-affine)", "func.func(cse,inline,lower-affine)"),
+        ("convert-scf-to-cf,lower-affine", "convert-scf-to-cf,lower-affine"),
+        ("scf-forall-to-for,convert-scf-to-cf,cse", "convert-scf-to-cf,cse"),
+        ("func.func(convert-ub-to-llvm),a{b=c d=e},x", "a{b=c d=e},x"),
+        ("func.func(convert-ub-to-llvm)", "func.func(convert-ub-to-llvm)"),
+    ],
+)
+def test_conversions_of_absent_operations_are_left_out(passes: str, left: str) -> None:
+    """But none after a pass that may create operations, and not all."""
+    with contexts.context():
+        module = contexts.parse(NESTED)
+        assert without_idle(f"builtin.module({passes})", module) == f"builtin.module({left})"
 
 
 def test_ranges() -> None:

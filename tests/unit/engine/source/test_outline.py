@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from unit.engine.device_steps import outline_source
 
 from gpubuild.errors import Location, StepError
+from gpubuild.support.code_lines import moved
 
 UPSTREAM = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 
@@ -213,6 +215,29 @@ def test_located_text_points_into_the_source() -> None:
     assert 'loc("dir/run.mlir":12:14)' in located
 
 
+@pytest.mark.parametrize("text", [TWO, INLINE])
+def test_a_comment_changes_numbers_of_lines_only(text: str) -> None:
+    """So a table of places with new numbers is the one that outlining would write."""
+    edited = "// a kernel\n\n" + re.sub(r" \{\n", " {  // more {\n// a line\n", text)
+    before, after = outline_source(text), outline_source(edited)
+    for name in before.keys() - {"places.txt"}:
+        if "located" not in name:
+            assert after[name] == before[name], name
+    assert before["places.txt"].count("\n") > 2
+    assert moved(before["places.txt"], edited) == after["places.txt"] != before["places.txt"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'gpu.module @m { gpu.func @k(%b: i1) kernel { cf.assert %b, "" gpu.return } }',
+        'gpu.module @m { gpu.func @k() kernel { gpu.return loc("other.mlir":1:1) } }',
+    ],
+)
+def test_more_than_the_table_may_depend_on_lines(text: str) -> None:
+    assert not outline_source(text)["places.txt"].startswith("code\t")
+
+
 def test_data_layout_around_a_module_stays_visible_to_it() -> None:
     text = "module attributes {dlti.dl_spec = #dlti.dl_spec<index = 32 : i64>} { gpu.module @k {} }"
     assert "dlti.dl_spec" in outline_source(text)["module.0.mlir"]
@@ -221,7 +246,7 @@ def test_data_layout_around_a_module_stays_visible_to_it() -> None:
 def test_a_file_without_kernels_is_all_host() -> None:
     written = outline_source("func.func @main() -> i32 { %0 = arith.constant 0 : i32\n return %0 : i32 }")
     assert set(written) == {"host.mlir", "host_located.mlir", "index.json", "places.txt"}
-    assert written["places.txt"] == ""
+    assert re.fullmatch(r"code\t[0-9a-f]{64} 1\+2\n", written["places.txt"])
     assert json.loads(written["index.json"])["has_main"] is True
 
 
