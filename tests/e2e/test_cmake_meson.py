@@ -40,7 +40,11 @@ class Project:
         tools = folder / "bin"
         tools.mkdir()
         launcher = tools / "gpubuild"
-        launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
+        self.calls = folder / "calls"
+        launcher.write_text(
+            f'#!/bin/sh\necho "$*" >> {shlex.quote(str(self.calls))}\n'
+            f'exec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n'
+        )
         launcher.chmod(0o755)
         path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
         self.environment = {**os.environ, "PATH": path} | shared_cache(factory)
@@ -118,14 +122,42 @@ def test_an_executable_and_errors_in_cmake(tmp_path: Path, tmp_path_factory: pyt
     assert "sm_90" not in gpubuild("inspect", program, cwd=project.root).out
 
 
-def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+# With the types of the header, so that it has to be there before this is compiled.
+MAIN = """\
+#include "scale.h"
+int main(void) {
+    float data[4] = {1, 2, 3, 4};
+    gpubuild_memref_f32_1 x = gpubuild_make_f32_1(data, 4);
+    scale(3.0f, &x);
+    return data[3] != 12.0f;
+}
+"""
+
+
+@pytest.mark.parametrize("product", ["static", "shared"])
+def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, product: str) -> None:
     meson = find("meson")
     find("ninja")
     project = Project(tmp_path, tmp_path_factory)
-    (project.root / "meson.build").write_text(block("meson"))
+    (project.root / "main.c").write_text(MAIN)
+    snippet = block("meson")
+    library = "libscale.a"
+    if product == "shared":
+        library = "libscale.so"
+        snippet = snippet.replace("'libscale.a', 'scale.h'", "'libscale.so', 'scale.h', 'scale.py'")
+        snippet = snippet.replace("get_option('includedir')]", "get_option('includedir'), false]")
+        snippet = re.sub(r",\n +dependencies:[^\]]*\]", "", snippet)
+        assert "threads" not in snippet
+    (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
+    (project.root / "meson.build").write_text(snippet)
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
+    assert len(project.calls.read_text().splitlines()) == 1, "one command builds both outputs"
     assert "-o user" not in project.run(meson, "compile", "-C", "out", "-v"), "nothing is linked in vain"
+    assert len(project.calls.read_text().splitlines()) == 2, "a build with nothing to do asks once"
+    project.run(meson, "install", "-C", "out", "--no-rebuild", "--destdir", "staging")
+    installed = {path.name for path in (project.root / "out" / "staging").rglob("*") if path.is_file()}
+    assert installed == {library, "scale.h"}
     edit_kernel(project)
     project.run(meson, "compile", "-C", "out")
     assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"
