@@ -48,6 +48,7 @@ SECONDS = {
     "unit/engine/backends/test_device.py": 11,
     "e2e/test_cmake_meson.py": 20,
     "e2e/test_install.py": 10,
+    "e2e/test_wheel_project.py": 20,
     "e2e/test_products.py": 30,
     "e2e/test_export.py": 4,
     "fault/test_cache_processes.py": 9,

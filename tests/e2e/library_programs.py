@@ -112,6 +112,9 @@ func.func @mixed(%class: f16, %b: memref<f32>, %c: complex<f64>, %d: i8, %e: bf1
   return %s7 : f64
 }
 func.func @vectors(%v: vector<4xf32>) attributes {llvm.emit_c_interface} { return }
+func.func @unranked(%m: memref<*xf32>) -> memref<*xf32> attributes {llvm.emit_c_interface} {
+  return %m : memref<*xf32>
+}
 func.func @not_exported(%v: f32) { return }
 """
 

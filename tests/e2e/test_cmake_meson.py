@@ -31,26 +31,34 @@ def find(name: str) -> str:
 
 
 class Project:
-    """The project of `gpubuild init` without its main, and a shell's environment that has gpubuild."""
+    """The project of `gpubuild init` without its main, in an environment that has `gpubuild` in PATH."""
 
-    def __init__(self, folder: Path, factory: pytest.TempPathFactory) -> None:
-        assert gpubuild("init", "demo", cwd=folder).code == 0
-        self.root = folder / "demo"
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.root, self.environment = folder, environment
+        self.run("gpubuild", "init", str(folder), cwd=folder.parent)
         (self.root / "targets.yaml").write_text(block("yaml"))
-        tools = folder / "bin"
-        tools.mkdir()
-        launcher = tools / "gpubuild"
-        launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
-        launcher.chmod(0o755)
-        path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
-        self.environment = {**os.environ, "PATH": path} | shared_cache(factory)
 
-    def run(self, *command: str) -> str:
+    def run(self, *command: str, cwd: Path | None = None) -> str:
         done = subprocess.run(
-            command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=False
+            command, cwd=cwd or self.root, env=self.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """With the gpubuild that is tested; the file ``calls`` has a line for each command."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    launcher = tools / "gpubuild"
+    launcher.write_text(
+        f'#!/bin/sh\necho "$*" >> {shlex.quote(str(tmp_path / "calls"))}\n'
+        f'exec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n'
+    )
+    launcher.chmod(0o755)
+    path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
+    return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache(tmp_path_factory))
 
 
 def edit_kernel(project: Project) -> None:
@@ -64,10 +72,9 @@ def is_ok(program: Path) -> bool:
 
 
 @pytest.mark.parametrize("product", ["static", "shared", "object"])
-def test_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, product: str) -> None:
+def test_cmake(tmp_path: Path, project: Project, product: str) -> None:
     cmake, ctest = find("cmake"), find("ctest")
     find("ninja")
-    project = Project(tmp_path, tmp_path_factory)
     (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
     (project.root / "CMakeLists.txt").write_text(block("cmake"))
     # As wheels install it, beside the folder of the command.
@@ -84,10 +91,9 @@ def test_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, product
     assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"
 
 
-def test_an_executable_and_errors_in_cmake(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_executable_and_errors_in_cmake(tmp_path: Path, project: Project) -> None:
     cmake = find("cmake")
     find("ninja")
-    project = Project(tmp_path, tmp_path_factory)
     lists = project.root / "CMakeLists.txt"
     configure = [cmake, "-G", "Ninja", "-S", ".", "-B", "out"]
     configure += [f"-Dgpubuild_DIR={gpubuild('--cmake-dir', cwd=tmp_path).out.strip()}"]
@@ -118,14 +124,42 @@ def test_an_executable_and_errors_in_cmake(tmp_path: Path, tmp_path_factory: pyt
     assert "sm_90" not in gpubuild("inspect", program, cwd=project.root).out
 
 
-def test_meson(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+# With the types of the header, so that it has to be there before this is compiled.
+MAIN = """\
+#include "scale.h"
+int main(void) {
+    float data[4] = {1, 2, 3, 4};
+    gpubuild_memref_f32_1 x = gpubuild_make_f32_1(data, 4);
+    scale(3.0f, &x);
+    return data[3] != 12.0f;
+}
+"""
+
+
+@pytest.mark.parametrize("product", ["static", "shared"])
+def test_meson(tmp_path: Path, project: Project, product: str) -> None:
     meson = find("meson")
     find("ninja")
-    project = Project(tmp_path, tmp_path_factory)
-    (project.root / "meson.build").write_text(block("meson"))
+    (project.root / "main.c").write_text(MAIN)
+    snippet = block("meson")
+    library = "libscale.a"
+    if product == "shared":
+        library = "libscale.so"
+        snippet = snippet.replace("'libscale.a', 'scale.h'", "'libscale.so', 'scale.h', 'scale.py'")
+        snippet = snippet.replace("get_option('includedir')]", "get_option('includedir'), false]")
+        snippet = re.sub(r",\n +dependencies:[^\]]*\]", "", snippet)
+        assert "threads" not in snippet
+    (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
+    (project.root / "meson.build").write_text(snippet)
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
+    calls = tmp_path / "calls"
+    calls.unlink()
     assert "-o user" not in project.run(meson, "compile", "-C", "out", "-v"), "nothing is linked in vain"
+    assert len(calls.read_text().splitlines()) == 1, "a build with nothing to do runs gpubuild once"
+    project.run(meson, "install", "-C", "out", "--no-rebuild", "--destdir", "staging")
+    installed = {path.name for path in (project.root / "out" / "staging").rglob("*") if path.is_file()}
+    assert installed == {library, "scale.h"}
     edit_kernel(project)
     project.run(meson, "compile", "-C", "out")
     assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"

@@ -122,4 +122,8 @@ def test_supported_chips(device):
     assert device.supports("x86-64-v4") == (" avx512vl " in flags)
     assert device.supports("x86-64", "+avx512f") == (" avx512f " in flags)
     assert not device.supports("x86-64", "+no-such-feature")
+    # `chip: native` on a virtual machine that hides features of its processor
+    without = "-avx512f,-avx512bw,-avx512cd,-avx512dq,-avx512vl"
+    assert device.supports("x86-64-v4", without) == device.supports("x86-64-v3")
+    assert device.supports("x86-64-v4", "-avx512f") == device.supports("x86-64-v4")
     assert not device.supports("no-such-chip")

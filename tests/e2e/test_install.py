@@ -99,6 +99,24 @@ def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
     assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
 
 
+def test_meson_finds_them_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
+    meson = find("meson")
+    find("ninja")
+    if not shutil.which("pkg-config"):
+        pytest.skip("no pkg-config here")
+    (tmp_path / "user.c").write_text(USER[".c"])
+    (tmp_path / "user.cpp").write_text(USER[".cpp"])
+    lines = ["project('user', 'c', 'cpp')"]
+    for name, source in (("first", "user.c"), ("part", "user.c"), ("plus", "user.cpp")):
+        lines.append(f"executable('use_{name}', '{source}', dependencies: dependency('{name}'))")
+    (tmp_path / "meson.build").write_text("\n".join(lines) + "\n")
+    path = f"{Path(find('ninja')).parent}{os.pathsep}{os.environ['PATH']}"
+    variables = {"PATH": path, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    output_of(meson, "setup", tmp_path / "out", tmp_path, **variables)
+    output_of(meson, "compile", "-C", tmp_path / "out", **variables)
+    assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
+
+
 def output_of(*command: str | Path, **environment: str) -> str:
     done = subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, check=False

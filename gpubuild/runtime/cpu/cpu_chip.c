@@ -187,10 +187,23 @@ static bool has_feature(const char *name, size_t length) {
 #error "gpubuild's runtime knows x86-64 and AArch64"
 #endif
 
-static bool has_all(const char *list) {
+/* Whether `list` has the feature behind a '-'. */
+static bool excludes(const char *list, const char *name, size_t length) {
+    while (list != NULL && *list != '\0') {
+        size_t item = strcspn(list, ",");
+        if (list[0] == '-' && item == length + 1 && memcmp(list + 1, name, length) == 0) {
+            return true;
+        }
+        list += item + (list[item] == ',');
+    }
+    return false;
+}
+
+/* Whether this processor has all features of `list` but those that `excluding` has behind a '-'. */
+static bool has_all(const char *list, const char *excluding) {
     while (*list != '\0') {
         size_t length = strcspn(list, ",");
-        if (list[0] == '+' && !has_feature(list + 1, length - 1)) {
+        if (list[0] == '+' && !has_feature(list + 1, length - 1) && !excludes(excluding, list + 1, length - 1)) {
             return false;
         }
         list += length + (list[length] == ',');
@@ -202,13 +215,14 @@ int gb_cpu_supports(const char *chip, const char *features_wanted) {
     bool known = false;
     for (size_t i = 0; i < sizeof chips / sizeof chips[0] && !known; i++) {
         known = strcmp(chips[i].chip, chip) == 0;
-        if (known && !has_all(chips[i].needs)) {
+        /* Code for a chip without some of its features, as virtual machines often are, needs the others only. */
+        if (known && !has_all(chips[i].needs, features_wanted)) {
             return 0;
         }
     }
     /* A chip without an entry needs the listed features; without any, its needs are unknown. */
     bool listed = features_wanted != NULL && features_wanted[0] != '\0';
-    return (known || listed) && (!listed || has_all(features_wanted));
+    return (known || listed) && (!listed || has_all(features_wanted, NULL));
 }
 
 /* ---- images ---- */
