@@ -178,6 +178,9 @@ def _lenient(data: bytes) -> ImageFacts | None:
         return None
 
 
+_ONLY_IN_IMAGES = ("code_bytes", "parameters", "workgroup_size", "subgroup_size")
+
+
 def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
     """Return the kernels that the build recorded beside the image; ``None`` if it did not."""
     try:
@@ -188,12 +191,17 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
 
 
 def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
-    """Return what the build recorded, with the sizes of code that only the image has."""
+    """Return what the build recorded, with what only the image has."""
     told = facts.kernels if facts else ()
     if noted is None:
         return told
-    sizes = {kernel.name: kernel.code_bytes for kernel in told}
-    return tuple(replace(kernel, code_bytes=sizes.get(kernel.name)) for kernel in noted)
+    images = {kernel.name: kernel for kernel in told}
+    found = []
+    for kernel in noted:
+        image = images.get(kernel.name, kernel)
+        only = {name: getattr(image, name) for name in _ONLY_IN_IMAGES}
+        found.append(replace(kernel, **only))
+    return tuple(found)
 
 
 def _with_table(item: Object, text: str) -> Object:

@@ -23,8 +23,9 @@ class Kernel:
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
     memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the
-    build noted it. ``code_bytes`` is the size of its instructions. ``table`` is the kernel's entry in a
-    ``#gpu.kernel_table``: ``function_type``, ``arg_attrs`` and ``metadata``.
+    build noted it. ``code_bytes`` is the size of its instructions. ``parameters`` are types as the image has
+    them; ``workgroup_size`` and ``subgroup_size`` what a launch of the kernel must have. ``table`` is
+    the kernel's entry in a ``#gpu.kernel_table``: ``function_type``, ``arg_attrs`` and ``metadata``.
     """
 
     name: str
@@ -34,6 +35,9 @@ class Kernel:
     tier: str | None = None
     tier_reason: str | None = None
     code_bytes: int | None = None
+    parameters: tuple[str, ...] | None = None
+    workgroup_size: tuple[int, ...] | None = None
+    subgroup_size: int | None = None
     table: dict[str, Any] | None = None
 
 

@@ -15,5 +15,14 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
         module = read_module(data)
     except ValueError as error:
         raise DamagedError(str(error)) from error
-    kernels = tuple(Kernel(name=k.name, shared_bytes=k.workgroup_bytes) for k in module.kernels)
+    kernels = tuple(
+        Kernel(
+            name=k.name,
+            shared_bytes=k.workgroup_bytes,
+            parameters=k.parameters,
+            workgroup_size=k.workgroup_size,
+            subgroup_size=k.subgroup_size,
+        )
+        for k in module.kernels
+    )
     return ImageFacts(format="bin", chip=f"spirv{module.version}", kernels=kernels)

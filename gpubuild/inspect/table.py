@@ -31,7 +31,7 @@ _SLOW = "fibers"  # the tier that people want to know the reason of
 def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     """Return a table with a line for each kernel; repeated cells are blank. Sizes are in bytes.
 
-    Below it are the reasons why kernels run as fibers, and the contents of kernel tables.
+    Below it are the reasons why kernels run as fibers, parameters, and the contents of kernel tables.
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """
@@ -56,6 +56,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
         if kernel.tier == _SLOW and kernel.tier_reason
     )
     lines += dict.fromkeys(map(one_line, slow))
+    lines += dict.fromkeys(map(one_line, _signatures(inspection)))
     lines += dict.fromkeys(map(one_line, _kernel_tables(inspection)))
     return "\n".join(lines)
 
@@ -71,6 +72,24 @@ def table_rows(inspection: Inspection, workgroup: int = WORKGROUP) -> list[tuple
                 rows.append((name, *left, *_kernel_cells(item, kernel, workgroup)))
                 name = ""
     return [tuple(map(one_line, row)) for row in rows]
+
+
+def _signatures(inspection: Inspection) -> Iterator[str]:
+    """Yield the parameters of each kernel whose image lists them, and what it requires of a launch."""
+    for module in inspection.modules:
+        for item in module.objects:
+            for kernel in item.kernels:
+                if kernel.parameters is None:
+                    continue
+                required = []
+                if kernel.workgroup_size:
+                    required.append(f"workgroups of {'x'.join(map(str, kernel.workgroup_size))}")
+                if kernel.subgroup_size:
+                    required.append(f"subgroups of {kernel.subgroup_size}")
+                yield (
+                    f"@{module.name or _UNKNOWN} {kernel.name}, {item.target or item.chip or _UNKNOWN}: "
+                    f"({', '.join(kernel.parameters)})" + (f" in {', '.join(required)}" if required else "")
+                )
 
 
 def _kernel_tables(inspection: Inspection) -> Iterator[str]:

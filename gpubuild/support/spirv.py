@@ -13,18 +13,24 @@ _EXTENSION, _ENTRY_POINT, _EXECUTION_MODE = 10, 15, 16
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 28, 30, 32
 _CONSTANT, _FUNCTION, _PARAMETER, _VARIABLE = 43, 54, 55, 59
 _KERNEL = 6  # an execution model
-_SUBGROUP_SIZE = 35  # an execution mode
-_WORKGROUP = 4  # a storage class
+_WORKGROUP_SIZE, _SUBGROUP_SIZE = 17, 35  # execution modes
+_WORKGROUP, _PRIVATE = 4, 7  # storage classes
+_MEMORIES = {0: "constant", _WORKGROUP: "workgroup", 5: "global", 8: "generic"}
 _POINTER_BYTES = 8
 
 
 @frozen
 class SpirvKernel:
-    """A kernel: its parameters, and bytes of static workgroup memory, which all of a module share."""
+    """A kernel, and what it requires of a launch.
+
+    ``parameters`` are types such as ``i32`` and ``ptr<global>``. ``workgroup_bytes`` are those of static
+    workgroup memory, which all kernels of a module share.
+    """
 
     name: str
-    parameters: int
+    parameters: tuple[str, ...]
     workgroup_bytes: int
+    workgroup_size: tuple[int, ...] | None
     subgroup_size: int | None
 
 
@@ -42,9 +48,11 @@ class _Reader:
     def __init__(self) -> None:
         self.names: dict[int, str] = {}  # of kernels, by id
         self.subgroup_sizes: dict[int, int] = {}
-        self.parameters: dict[int, int] = {}
+        self.workgroup_sizes: dict[int, tuple[int, ...]] = {}
+        self.parameters: dict[int, list[str]] = {}
         self.workgroup_bytes = 0
         self._sizes: dict[int, int] = {}  # bytes, by type
+        self._types: dict[int, str] = {}  # names of those of parameters
         self._constants: dict[int, int] = {}
         self._pointees: dict[int, int] = {}  # of pointers to workgroup memory
         self._function = 0
@@ -54,15 +62,17 @@ class _Reader:
             self.names[operands[1]] = _string(operands[2:])
         elif code == _EXECUTION_MODE and operands[1] == _SUBGROUP_SIZE:
             self.subgroup_sizes[operands[0]] = operands[2]
+        elif code == _EXECUTION_MODE and operands[1] == _WORKGROUP_SIZE:
+            self.workgroup_sizes[operands[0]] = operands[2:5]
         elif code == _CONSTANT:
             self._constants[operands[1]] = operands[2]
         elif code == _VARIABLE and operands[2] == _WORKGROUP:
             self.workgroup_bytes += self._sizes.get(self._pointees.get(operands[0], 0), 0)
         elif code == _FUNCTION:
             self._function = operands[1]
-            self.parameters[self._function] = 0
+            self.parameters[self._function] = []
         elif code == _PARAMETER:
-            self.parameters[self._function] += 1
+            self.parameters[self._function].append(self._types.get(operands[0], "?"))
         else:
             self._read_type(code, operands)
 
@@ -70,14 +80,20 @@ class _Reader:
         sizes = self._sizes
         if code in (_TYPE_INT, _TYPE_FLOAT):
             sizes[operands[0]] = operands[1] // 8
+            self._types[operands[0]] = f"{'i' if code == _TYPE_INT else 'f'}{operands[1]}"
         elif code == _TYPE_VECTOR:
             sizes[operands[0]] = sizes.get(operands[1], 0) * operands[2]
+            if (element := self._types.get(operands[1], "")) and "<" not in element:
+                self._types[operands[0]] = f"vector<{operands[2]}x{element}>"
         elif code == _TYPE_ARRAY:
             sizes[operands[0]] = sizes.get(operands[1], 0) * self._constants.get(operands[2], 0)
         elif code == _TYPE_STRUCT:
             sizes[operands[0]] = sum(sizes.get(member, 0) for member in operands[1:])
         elif code == _TYPE_POINTER:
             sizes[operands[0]] = _POINTER_BYTES
+            copied = f"{sizes.get(operands[2], 0)} bytes"  # a struct is passed by a pointer to a copy
+            memory = _MEMORIES.get(operands[1], "?")
+            self._types[operands[0]] = copied if operands[1] == _PRIVATE else f"ptr<{memory}>"
             if operands[1] == _WORKGROUP:
                 self._pointees[operands[0]] = operands[2]
 
@@ -96,8 +112,9 @@ def read_module(data: bytes) -> SpirvModule:
     kernels = tuple(
         SpirvKernel(
             name=name,
-            parameters=reader.parameters.get(number, 0),
+            parameters=tuple(reader.parameters.get(number, ())),
             workgroup_bytes=reader.workgroup_bytes,
+            workgroup_size=reader.workgroup_sizes.get(number),
             subgroup_size=reader.subgroup_sizes.get(number),
         )
         for number, name in reader.names.items()

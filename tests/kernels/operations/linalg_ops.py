@@ -42,6 +42,7 @@ _QUANTIZED = {
 }  # fmt: skip
 _POOLING = {"ncw": "w", "nwc": "w", "nchw": "hw", "nhwc": "hw", "ndhwc": "dhw"}
 _ZERO_POINTS = (3, -2)
+_MOST_PARAMETERS = 250  # of a kernel in words: SPIR-V allows 255
 # Not to unroll these loops, which are all upstream's, takes a third of the time.
 _PLAIN = '|attributes {passthrough = ["optnone", "noinline"]}'
 
@@ -77,11 +78,21 @@ def _convolve(image: np.ndarray, kernel: np.ndarray, spec: str) -> np.ndarray:
     return np.asarray(total)
 
 
+def _words(value: np.ndarray | np.generic) -> int:
+    """Parameters that a kernel takes for ``value``: those of a memref's descriptor, or one."""
+    return 3 + 2 * value.ndim if isinstance(value, np.ndarray) else 1
+
+
 class _Calls:
-    """Several operations of one kernel."""
+    """Several operations of one kernel, or of a few where they have too many parameters for one."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.kernels = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.kernels += 1
         self.ops: list[str] = []
         self.body = ""
         self.args: dict[str, np.ndarray | np.generic] = {}
@@ -90,6 +101,9 @@ class _Calls:
     def add(
         self, op: str, inputs: list[np.ndarray | np.generic], want: np.ndarray, attributes: str = ""
     ) -> None:
+        if sum(map(_words, [*self.args.values(), *inputs, want])) > _MOST_PARAMETERS:
+            self.done()
+            self._begin()
         number = len(self.ops)
         names = [f"v{number}_{n}" for n in range(len(inputs))]
         out = f"out{number}"
@@ -107,7 +121,7 @@ class _Calls:
         op = "linalg." + ", ".join(dict.fromkeys(self.ops))
         PROGRAMS.append(
             Program(
-                name=self.name,
+                name=self.name if self.kernels == 1 else f"{self.name}_{self.kernels}",
                 op=op,
                 body=self.body,
                 args=self.args,

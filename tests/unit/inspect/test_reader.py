@@ -141,6 +141,9 @@ def test_json_is_the_documented_one(tmp_path: Path) -> None:
                             {
                                 **KERNELS[0],
                                 "code_bytes": _text_size(samples.cubin("sm_60"), ".text.store_id"),
+                                "parameters": None,
+                                "workgroup_size": None,
+                                "subgroup_size": None,
                                 "occupancy": {"workgroup": 256, "percent": 100, "limit": None},
                             }
                         ],

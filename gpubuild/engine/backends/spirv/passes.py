@@ -25,7 +25,7 @@ from gpubuild.engine.backends.lowering import (
 from gpubuild.engine.backends.spirv import address_spaces, masked_lanes, ops
 from gpubuild.engine.backends.spirv.address_spaces import ADDED
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.diagnostics import SourceText
+from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, upstream
 from gpubuild.engine.ir.query import kernel_functions, symbol_name
 from gpubuild.engine.legalize import (
@@ -38,8 +38,11 @@ from gpubuild.engine.legalize import (
     workarounds,
 )
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
+from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.targets.spirv import SPIRV
+
+_MOST_PARAMETERS = 255  # SPIR-V specification, section 2.17
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,9 +76,21 @@ def start(params: CompileParams, source: SourceText) -> SpirvLowering:
 def _record_added(module: ir.Module, state: SpirvLowering) -> None:
     for kernels in contexts.gpu_modules(module):
         for kernel in kernel_functions(kernels):
+            _check_count(kernel, state)
             if ADDED in kernel.attributes:
                 state.added[symbol_name(kernel)] = kernel.attributes[ADDED].value
                 del kernel.attributes[ADDED]
+
+
+def _check_count(kernel: ir.Operation, state: SpirvLowering) -> None:
+    count = len(kernel.regions[0].blocks[0].arguments) if kernel.regions[0].blocks else 0
+    if count > _MOST_PARAMETERS:
+        reason = f"its arguments become {count} parameters; SPIR-V allows {_MOST_PARAMETERS}"
+        raise StepError(
+            f"kernel @{symbol_name(kernel)} has too many arguments for SPIR-V",
+            diagnostics=[about(kernel, reason, state.source)],
+            hint="divide the kernel, or pass fewer memrefs: one of rank N takes 3 + 2 * N parameters",
+        )
 
 
 PASSES: tuple[Pass[SpirvLowering], ...] = (

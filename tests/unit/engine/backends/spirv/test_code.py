@@ -112,3 +112,17 @@ def test_odd_integers_become_wide_ones_with_zeros_above():
 def test_other_odd_integers_are_refused(line):
     with pytest.raises(StepError, match="that SPIR-V lacks"):
         widen(line)
+
+
+def test_too_many_arguments_are_an_error_at_the_kernel():
+    arguments = ", ".join(f"%b{n}: memref<?x?xf32>" for n in range(36))
+    text = kernel("gpu.barrier", arguments=arguments)
+    with pytest.raises(StepError, match="kernel @f has too many arguments for SPIR-V") as caught:
+        compile_module(text, CHIP, located=text)
+    (found,) = caught.value.diagnostics
+    assert found.message == "its arguments become 267 parameters; SPIR-V allows 255"
+    assert found.location is not None and found.location.line == 3
+    assert "one of rank N takes 3 + 2 * N parameters" in caught.value.hint
+    assert compile_module(
+        kernel("gpu.barrier", arguments=arguments[: arguments.index(", %b34")]), CHIP
+    ).kernels
