@@ -74,7 +74,7 @@ def _cache_the_runtime(folder: Path) -> None:
     (folder / "nothing.mlir").write_text(
         "func.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
     )
-    outcome = _gpubuild("build", cwd=folder, env={})
+    outcome = _gpubuild("build", cwd=folder, env={"GPUBUILD_CACHE_DIR": str(folder / "cache")})
     assert outcome.code == 0, outcome.err
 
 

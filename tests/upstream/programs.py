@@ -18,8 +18,10 @@ from e2e.command import gpubuild
 from simulators.cuda_driver import standin
 
 FOLDER = "mlir/test/Integration/GPU"
-GROUPS = ("CUDA", "ROCM")  # Vulkan, SYCL, SPIRV and LevelZero have no target here
+GROUPS = ("CUDA", "ROCM")
+OPENCL_GROUPS = ("SYCL", *GROUPS)  # Vulkan, SPIRV and LevelZero have no target here
 TARGETS = ("sm_60", "sm_80", "sm_90a", "gfx90a", "gfx942", "gfx1100", "cpu")
+OPENCL_TARGETS = ("spirv",)
 # What upstream runs before a program's kernels are outlined, where it is more than a lowering of ours.
 _PASSES = {
     "-transform-interpreter": "transform-interpreter",
@@ -83,9 +85,9 @@ def _command(line: str) -> Command:
     return Command(runs="mlir-runner" in line, prefixes=prefixes if check else ())
 
 
-def discover(checkout: Path) -> list[UpstreamProgram]:
+def discover(checkout: Path, groups: tuple[str, ...] = GROUPS) -> list[UpstreamProgram]:
     """The programs of a checkout, in the order of their names."""
-    files = sorted(f for group in GROUPS for f in (checkout / FOLDER / group).rglob("*.mlir"))
+    files = sorted(f for group in groups for f in (checkout / FOLDER / group).rglob("*.mlir"))
     return [
         UpstreamProgram(
             name=str(file.relative_to(checkout / FOLDER).with_suffix("")), file=file, text=file.read_text()
@@ -94,36 +96,40 @@ def discover(checkout: Path) -> list[UpstreamProgram]:
     ]
 
 
-def build(programs: list[UpstreamProgram], project: Path) -> dict[str, Built]:
+def build(
+    programs: list[UpstreamProgram], project: Path, targets: tuple[str, ...] = TARGETS
+) -> dict[str, Built]:
     """Build all in one project: at first for every target, then for those that take it, which links it."""
     for program in programs:
         (project / f"{program.id}.mlir").write_text(program.text)
     entries: dict[str, dict[str, object]] = {}
     for p in programs:
-        entries[p.id] = {"sources": [f"{p.id}.mlir"], "targets": list(TARGETS)}
+        entries[p.id] = {"sources": [f"{p.id}.mlir"], "targets": list(targets)}
         if p.passes:
             entries[p.id]["passes"] = {"source": p.passes}
-    first = _build(entries, project)
-    built = {p.id: _built(p, first) for p in programs}
+    first = _build(entries, project, targets)
+    built = {p.id: _built(p, first, targets) for p in programs}
     linked = {i: {**e, "targets": list(built[i].targets)} for i, e in entries.items() if built[i].targets}
-    _build(linked, project)
+    _build(linked, project, targets)
     return built
 
 
-def _build(entries: dict[str, dict[str, object]], project: Path) -> dict[str, object]:
-    document = {"version": 1, "targets": {name: {} for name in TARGETS}, "programs": entries}
+def _build(
+    entries: dict[str, dict[str, object]], project: Path, targets: tuple[str, ...]
+) -> dict[str, object]:
+    document = {"version": 1, "targets": {name: {} for name in targets}, "programs": entries}
     (project / "targets.yaml").write_text(json.dumps(document))
     return dict(gpubuild("build", "-k", "--json", cwd=project, seeded=True).document)
 
 
-def _built(program: UpstreamProgram, document: dict[str, object]) -> Built:
+def _built(program: UpstreamProgram, document: dict[str, object], targets: tuple[str, ...]) -> Built:
     steps: list[dict[str, object]] = document["steps"]  # type: ignore[assignment]
     prefix = f"{program.id}/compile/"
     states: dict[str, set[str]] = {}
     for step in steps:
         if str(step["id"]).startswith(prefix):
             states.setdefault(str(step["id"]).rpartition("/")[2], set()).add(str(step["status"]))
-    good = tuple(t for t in TARGETS if states.get(t) and not states[t] & {"failed", "skipped"})
+    good = tuple(t for t in targets if states.get(t) and not states[t] & {"failed", "skipped"})
     return Built(targets=good, reasons=_reasons(program, steps))
 
 
@@ -161,14 +167,17 @@ def run(program: UpstreamProgram, project: Path, device: str, **more: str) -> st
     """How it ends on ``device``: ``as checked``, ``ends`` where upstream checks nothing, or what is wrong."""
     executable = project / "build" / program.id / program.id
     clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
-    done = subprocess.run(
-        [executable],
-        env=clean | {"GPUBUILD_DEVICE": device, **more},
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [executable],
+            env=clean | {"GPUBUILD_DEVICE": device, **more},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"has not ended after {_TIMEOUT_SECONDS} s"
     if done.returncode:
         return f"ends with code {done.returncode}: {done.stderr.splitlines()[0].removeprefix('gpubuild: ')}"
     prefixes = [c.prefixes for c in program.commands if c.runs and c.prefixes]

@@ -1,4 +1,4 @@
-"""Write the table of docs/reference/upstream-programs.md from a checkout of llvm-project:
+"""Write the tables of docs/reference/upstream-programs.md from a checkout of llvm-project:
 
 PYTHONPATH=tests python -m upstream.table CHECKOUT
 """
@@ -12,11 +12,23 @@ import sys
 import tempfile
 from pathlib import Path
 
-from upstream.programs import FOLDER, TARGETS, Built, UpstreamProgram, build, discover, run
+from devices import at_hand
+from upstream.programs import (
+    FOLDER,
+    OPENCL_GROUPS,
+    OPENCL_TARGETS,
+    TARGETS,
+    Built,
+    UpstreamProgram,
+    build,
+    discover,
+    run,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/upstream-programs.md"
 BEGIN, END = "<!-- table: tests/upstream/table.py -->", "<!-- end of the table -->"
+OPENCL_BEGIN = "<!-- table of OpenCL: tests/upstream/table.py -->"
 _VERSION = re.compile(r"set\(LLVM_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)\)")
 # What the results do not say by themselves.
 _NOTES = {
@@ -49,6 +61,25 @@ def results(checkout: Path, project: Path) -> list[tuple[UpstreamProgram, Built,
     return found
 
 
+def opencl_results(checkout: Path, project: Path, variables: dict[str, str]) -> dict[str, str]:
+    """How each program with a ``main`` ends on OpenCL, or why it has no SPIR-V."""
+    programs = [p for p in discover(checkout, OPENCL_GROUPS) if p.has_main]
+    built = build(programs, project, OPENCL_TARGETS)
+    return {
+        p.name: run(p, project, at_hand.OPENCL, **variables)
+        if built[p.id].targets
+        else f"no: {next(iter(built[p.id].reasons.values()))}"
+        for p in programs
+    }
+
+
+def opencl_table(found: dict[str, str]) -> str:
+    """The table of OpenCL, as it stands on the page."""
+    lines = ["| program | on OpenCL |", "|---|---|"]
+    lines += [f"| `{name}` | {_escaped(ended)} |" for name, ended in found.items()]
+    return "\n".join(lines) + "\n"
+
+
 def table(found: list[tuple[UpstreamProgram, Built, str]]) -> str:
     """The table, as it stands on the page."""
     lines = ["| program | builds for | errors of the other GPUs | on the CPU |", "|---|---|---|---|"]
@@ -71,19 +102,25 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "\\<").rstrip(".")
 
 
-def stored() -> str:
+def stored(begin: str = BEGIN) -> str:
     """The table that the page has, without the line that says of what it is."""
-    return PAGE.read_text().partition(BEGIN)[2].partition(END)[0].partition("\n\n")[2]
+    return PAGE.read_text().partition(begin)[2].partition(END)[0].partition("\n\n")[2]
 
 
 def main(checkout: Path) -> None:
     """Build and run all programs of ``checkout``; rewrite the page."""
     with tempfile.TemporaryDirectory() as scratch:
-        text = table(results(checkout, Path(scratch)))
-    before, _, rest = PAGE.read_text().partition(BEGIN)
+        _write(BEGIN, checkout, table(results(checkout, Path(scratch))))
+    if (variables := at_hand.opencl()) is not None:
+        with tempfile.TemporaryDirectory() as scratch:
+            _write(OPENCL_BEGIN, checkout, opencl_table(opencl_results(checkout, Path(scratch), variables)))
+
+
+def _write(begin: str, checkout: Path, text: str) -> None:
+    before, _, rest = PAGE.read_text().partition(begin)
     today = datetime.datetime.now(tz=datetime.UTC).date()
     stamp = f"LLVM {version_of(checkout)}, `{FOLDER}`, {today}:"
-    PAGE.write_text(f"{before}{BEGIN}\n{stamp}\n\n{text}{END}{rest.partition(END)[2]}")
+    PAGE.write_text(f"{before}{begin}\n{stamp}\n\n{text}{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":

@@ -11,11 +11,14 @@ import os
 from pathlib import Path
 
 import pytest
+from devices import at_hand
 from upstream import table
 from upstream.programs import Built, UpstreamProgram, on_stand_in, run
 
 # Ends as it must, but upstream checks other words, or what it checks is no output of the program.
 _OTHERWISE = {"CUDA/assert": "ends with code 1: callee_file.cc:7:9: assertion failed: failing assertion"}
+_OTHERWISE_ON_OPENCL = {"CUDA/assert": "ends with code 1: an assertion failed in a kernel"}
+_SLOW_ON_OPENCL = "CUDA/TensorCore/wmma"  # Intel's compiler takes minutes
 # What the stand-in of the CUDA driver says of what it lacks, and of two programs.
 _LACKING = ("which is unknown here", "tensor maps need a device")
 _NOT_THERE = {
@@ -49,6 +52,33 @@ def test_on_the_cpu(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
 
 def test_the_page_is_current(results: list[tuple[UpstreamProgram, Built, str]]) -> None:
     assert table.table(results) == table.stored()
+
+
+@pytest.fixture(scope="session")
+def on_opencl(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    checkout, variables = os.environ.get("GPUBUILD_TEST_UPSTREAM"), at_hand.opencl()
+    if not checkout:
+        pytest.skip("GPUBUILD_TEST_UPSTREAM names no checkout of llvm-project")
+    if variables is None:
+        pytest.skip("needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+    return table.opencl_results(Path(checkout), tmp_path_factory.mktemp("opencl"), variables)
+
+
+def test_on_opencl(on_opencl: dict[str, str]) -> None:
+    """The programs for SYCL, and those of the others that become SPIR-V."""
+    wrong = {
+        n: e for n, e in on_opencl.items() if e not in ("as checked", "ends") and not e.startswith("no: ")
+    }
+    slow = {n for n, e in wrong.items() if n.startswith(_SLOW_ON_OPENCL) and e.startswith("has not ended")}
+    expected = {n for n, e in wrong.items() if e.startswith(_OTHERWISE_ON_OPENCL.get(n, "?"))}
+    assert {n: e for n, e in wrong.items() if n not in slow | expected} == {}
+    assert {e for n, e in on_opencl.items() if n.startswith("SYCL/")} == {"as checked"}
+
+
+def test_the_page_is_current_on_opencl(on_opencl: dict[str, str]) -> None:
+    shown = table.stored(table.OPENCL_BEGIN)
+    lines = table.opencl_table(on_opencl).splitlines()
+    assert [line for line in lines if line not in shown] == []
 
 
 def test_on_the_stand_in_of_the_cuda_driver(
