@@ -58,7 +58,7 @@ def _locations(name: str, outcome: Outcome) -> str:
     program = outcome.project.programs[name]
     layout = Layout(root=outcome.project.root, build_dir=outcome.build_dir)
     sources = [source for source in program.sources if source.suffix in MLIR_SUFFIXES]
-    files = [layout.places_file(source, program.passes.source) for source in sources]
+    files = [layout.places_file(source, program.outlining) for source in sources]
     return "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 

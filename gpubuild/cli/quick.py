@@ -51,7 +51,7 @@ OPTIONS = {
         ("-D", "--define"),
         WORDS,
         "NAME[=VALUE]",
-        "define a macro of C sources, and ${NAME} in passes; may be repeated",
+        "define a macro of C sources, ${NAME} in passes, a constant of MLIR sources; may be repeated",
     ),
     "jobs": (("-j", "--jobs"), NUMBER, "N", "run N steps at once (default: the number of CPUs)"),
     "targets": (

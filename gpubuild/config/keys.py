@@ -35,6 +35,7 @@ _STD = Text(
     pattern=r"(c|gnu)(89|90|99|11|17|18|23|2x|\+\+(98|03|11|14|17|20|23|26|2a|2b|2c))",
     advice="write c11, gnu17, c++17 and the like",
 )
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _C_FLAGS = ListOf(
     item=Text(
         what="a compiler option",
@@ -52,10 +53,7 @@ _SEARCH = {
     "define": Key(
         spec=Table(
             what="define",
-            name=Text(
-                what="a macro's name: letters, digits and '_', not a digit first",
-                pattern=r"[A-Za-z_][A-Za-z0-9_]*",
-            ),
+            name=Text(what="a macro's name: letters, digits and '_', not a digit first", pattern=_IDENTIFIER),
             value=Either(
                 options=(
                     Nothing(),
@@ -540,6 +538,14 @@ def _program(kinds: Sequence[str]) -> Record:
                 ),
                 help="Pass pipelines, as mlir-opt's --pass-pipeline takes them.",
                 aka=("pipelines",),
+            ),
+            "constants": Key(
+                spec=Table(
+                    what="constants",
+                    name=Text(what="a constant's name, such as TILE", pattern=_IDENTIFIER),
+                    value=Either(options=(Number(), Flag(), Text(what="a number", pattern=r"[-+\w.]+"))),
+                ),
+                help="Values of `gpubuild.constant` in MLIR sources; -D NAME=VALUE replaces them.",
             ),
             "pipeline": Key(
                 spec=Choice(words=TENSOR_PIPELINES),

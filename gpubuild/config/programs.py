@@ -110,6 +110,7 @@ class _Reader:
             modules=modules,
             device_libs=self._device_libs(_child(node, "device_libs")),
             passes=self._passes(node, options),
+            constants=self._constants(_child(node, "constants")),
             host=options,
             source_hosts={
                 source: own
@@ -240,6 +241,11 @@ class _Reader:
             self._problems.add(pipeline.place, "'pipeline' replaces `passes: {source: …}`: write one of them")
         source = str(pipeline.node.scalar) if pipeline else given.pop("source", "")
         return Passes(source=source, host=given.pop("host", ""), kinds=given)
+
+    def _constants(self, node: Node | None) -> tuple[str, ...]:
+        given = {name: member.node.raw for name, member in node.members.items()} if node else {}
+        forced = {name: "1" if value is None else value for name, value in self._forced.define}
+        return tuple(f"{name}={forced.get(name, value)}" for name, value in given.items())
 
     def _module(self, member: Member) -> ModuleOverride:
         node = member.node

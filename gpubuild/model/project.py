@@ -277,6 +277,7 @@ class Program:
     ``select`` is a target's name or an index, for ``offload: select_object``; ``None`` selects
     the first. ``device_libs`` maps a kind to extra libraries of every module compiled for it.
     ``host`` has the project's options in it, too; ``source_hosts`` those of sources that have further ones.
+    ``constants`` are ``NAME=VALUE``, for MLIR sources.
     """
 
     name: str
@@ -288,12 +289,18 @@ class Program:
     modules: Mapping[str, ModuleOverride] = field(default_factory=dict)
     device_libs: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     passes: Passes = field(default_factory=Passes)
+    constants: tuple[str, ...] = ()
     host: HostOptions = NO_OPTIONS
     source_hosts: Mapping[Path, HostOptions] = field(default_factory=dict)
     link_libraries: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
     tests: tuple[Case, ...] = ()
     install: Install = Install()
+
+    @property
+    def outlining(self) -> str:
+        """What is done to each MLIR source first: the same text, the same result. Empty: nothing."""
+        return "\n".join((self.passes.source, *self.constants))
 
     @property
     def soname(self) -> str:

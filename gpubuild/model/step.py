@@ -27,6 +27,7 @@ class OutlineParams:
     """
 
     passes: str = ""  # builtin.module pipeline run first, e.g. linalg to gpu
+    constants: tuple[str, ...] = ()  # NAME=VALUE, for arith.constant with the name
     source_name: str = ""  # relative to the project; part of the located texts, hence of the key
     names: bool = False
 

@@ -92,7 +92,7 @@ class Layout:
     def source_dir(self, source: Path, variant: str = "") -> Path:
         """Return the folder of files made of one source, shared by the programs that use it.
 
-        ``variant`` tells apart different treatments of the same file (its ``passes.source``).
+        ``variant`` tells apart different treatments of the same file (``Program.outlining``).
         """
         slug = self.source_slug(source)
         if variant:

@@ -221,16 +221,21 @@ class SourcePlanner:
     def outline(self, program: Program, source: Path) -> Step:
         """Split one MLIR source."""
         shown = self.layout.shown(source)
-        passes = program.passes.source
-        directory = self.layout.source_dir(source, passes)
-        # Programs with the same passes share the step, which has the name of the first.
+        outlining = program.outlining
+        directory = self.layout.source_dir(source, outlining)
+        # Programs with the same passes and constants share the step, which has the name of the first.
         programs = self.project.programs.values()
-        first = next((p for p in programs if p.passes.source == passes and source in p.sources), program)
-        prefix = f"{first.name}/" if passes else ""
+        first = next((p for p in programs if p.outlining == outlining and source in p.sources), program)
+        prefix = f"{first.name}/" if outlining else ""
         return Step(
             id=f"{prefix}outline/{shown}",
             kind=StepKind.OUTLINE,
-            params=OutlineParams(passes=passes, source_name=shown, names=_describes_variables(self.project)),
+            params=OutlineParams(
+                passes=program.passes.source,
+                constants=program.constants,
+                source_name=shown,
+                names=_describes_variables(self.project),
+            ),
             inputs=(self._input("source", source),),
             dynamic_dir=directory,
             tools=(OURS, FACTS, "mlir", HOST_MATH),

@@ -113,3 +113,25 @@ def test_what_is_wrong_is_told(project: Path) -> None:
     assert outcome.code == 1
     assert "-fnone-such" in outcome.err
     assert "hint: `host:` in the project file gives these options: -std=c11 -Wall -Werror -fn" in outcome.err
+
+
+def test_constants_of_mlir_sources(tmp_path: Path) -> None:
+    """Two programs of one source have their own values, and -D replaces both."""
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
+        "  one: {sources: [k.mlir], constants: {CODE: 3}}\n"
+        "  two: {sources: [k.mlir], constants: {CODE: 4}}\n"
+    )
+    (tmp_path / "k.mlir").write_text(
+        "func.func @main() -> i32 {\n"
+        '  %code = arith.constant {gpubuild.constant = "CODE"} 9 : i32\n'
+        "  return %code : i32\n}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, seeded=True).code == 0
+    assert gpubuild("run", "one", "-q", cwd=tmp_path).code == 3
+    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 4
+    assert gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path).code == 7
+    yaml = tmp_path / "targets.yaml"
+    yaml.write_text(yaml.read_text().replace("CODE: 4", "CODE: 5"))
+    assert ran(build(tmp_path)) == {"two/outline/k.mlir", "two/host", "two/link"}
+    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 5

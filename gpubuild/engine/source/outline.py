@@ -1,6 +1,6 @@
 """Split a source into its host part and its gpu.modules, and list their contents (step ``outline``).
 
-``passes:`` of the source and transform schedules in it are applied first.
+``constants:``, and ``passes:`` of the source and transform schedules in it, are applied first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
 from gpubuild.engine.ir.query import matching, operations, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import exports, host_work, launch_checks, source_checks, tensors
+from gpubuild.engine.source import constants, exports, host_work, launch_checks, source_checks, tensors
 from gpubuild.engine.source.divergence import check_divergence, has_sites
 from gpubuild.engine.source.module_index import (
     describe_binary,
@@ -79,6 +79,8 @@ def run(params: OutlineParams, io: StepIO) -> None:
             module = contexts.parse(text, source_name=name, settle=settle)
             if params.names or value_names.ARGUMENTS in text:
                 value_names.read_argument_names(module)
+            if constants.ATTRIBUTE in text:
+                constants.set_values(module, params.constants, lines)
             source = _Source(module=module, lines=lines, resources=resources)
         if params.passes:
             with io.stage("passes"):

@@ -174,6 +174,19 @@ def test_macros_in_pass_pipelines(root: Path) -> None:
         load(root)
 
 
+def test_constants(root: Path) -> None:
+    program = "sources: [k.mlir], constants: {TILE: 8, ALPHA: 1e-3, ON: true}"
+    (root / "targets.yaml").write_text(f"version: 1\ntargets: {{cpu: }}\nprograms: {{p: {{{program}}}}}\n")
+    assert load(root).programs["p"].constants == ("TILE=8", "ALPHA=1e-3", "ON=true")
+    changed = load(root, defines=("TILE=0x20", "OTHER=1", "ON")).programs["p"]
+    assert changed.constants == ("TILE=0x20", "ALPHA=1e-3", "ON=1")
+    (root / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [k.mlir], constants: {A: 'x y'}}}\n"
+    )
+    with pytest.raises(ConfigError, match="3:50: error: expected a number"):
+        load(root)
+
+
 def test_generated_sources(root: Path) -> None:
     (root / "gen.sh").touch()
     text = """\

@@ -124,11 +124,16 @@ def compile_module(
 
 
 def outline_source(
-    text: str, *, name: str = "k.mlir", passes: str = "", names: bool = False
+    text: str,
+    *,
+    name: str = "k.mlir",
+    passes: str = "",
+    names: bool = False,
+    constants: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """All outputs of an outline step, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        params = OutlineParams(passes=passes, source_name=name, names=names)
+        params = OutlineParams(passes=passes, constants=constants, source_name=name, names=names)
         return in_child(_outline, Path(folder), params, text)
 
 

@@ -50,7 +50,7 @@ def test_every_field_is_in_the_key(name: str) -> None:
 
 
 PARAMS = {
-    OutlineParams(): {"passes": "p", "source_name": "a.mlir", "names": True},
+    OutlineParams(): {"passes": "p", "constants": ("N=1",), "source_name": "a.mlir", "names": True},
     BASE.params: {
         "module": "n",
         "target": replace(TARGET, chip="sm_90"),
