@@ -6,7 +6,15 @@ import struct
 from pathlib import Path
 
 import pytest
-from unit.engine.device_steps import OUTPUTS, compile_module, compile_params, in_child, kernel, tools
+from unit.engine.device_steps import (
+    OUTPUTS,
+    compile_module,
+    compile_params,
+    in_child,
+    kernel,
+    outline_source,
+    tools,
+)
 from unit.engine.steps import run_step
 
 from gpubuild.engine.backends.spirv.odd_integers import widen
@@ -126,3 +134,50 @@ def test_too_many_arguments_are_an_error_at_the_kernel():
     assert compile_module(
         kernel("gpu.barrier", arguments=arguments[: arguments.index(", %b34")]), CHIP
     ).kernels
+
+
+LANES = """
+gpu.module @k {
+  gpu.func @f(%a: memref<?xi32>) kernel attributes {known_block_size = array<i32: 64, 2, 1>} {
+    %lane = gpu.lane_id
+    %n = arith.index_cast %lane : index to i32
+    memref.store %n, %a[%lane] : memref<?xi32>
+    gpu.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "size"),
+    [
+        (CHIP, {}, 32),
+        ("xe", {}, 16),
+        ("xe", {"flags": ("subgroup32",)}, 32),
+        ("spirv1.4", {"flags": ("subgroup8",), "features": "+SPV_KHR_bit_instructions"}, 8),
+    ],
+)
+def test_kernels_require_the_sizes_of_their_target_and_source(chip, options, size):
+    module = read_module(compile_module(LANES, chip, **options).object)
+    assert module.version == ("1.4" if chip == "spirv1.4" else "1.3")
+    (found,) = module.kernels
+    assert (found.subgroup_size, found.workgroup_size) == (size, (128, 1, 1))
+
+
+def test_extensions_are_used_where_the_target_has_them():
+    body = """
+    %p = memref.alloca(%i) : memref<?xf32>
+    memref.store %x, %p[%i] : memref<?xf32>
+    %v = memref.load %p[%i] : memref<?xf32>
+    memref.store %v, %a[%i] : memref<?xf32>
+    """
+    code = compile_module(kernel(body), CHIP, opt_level=0, features="+SPV_INTEL_variable_length_array")
+    assert b"SPV_INTEL_variable_length_array" in code.object
+
+
+def test_kernels_that_a_pipeline_lowered_for_spirv_are_refused():
+    source = "gpu.module @k { gpu.func @f() kernel { gpu.return } }"
+    module = outline_source(source, passes="builtin.module(gpu-lower-to-xevm-pipeline)")["module.0.mlir"]
+    with pytest.raises(StepError) as caught:
+        compile_module(module, "xe")
+    assert "spir_kernelcc @f is lowered for SPIR-V" in caught.value.render()
