@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -181,3 +184,36 @@ def test_kernels_that_a_pipeline_lowered_for_spirv_are_refused():
     with pytest.raises(StepError) as caught:
         compile_module(module, "xe")
     assert "spir_kernelcc @f is lowered for SPIR-V" in caught.value.render()
+
+
+ATOMICS = """
+    %0 = memref.atomic_rmw addi %n, %c[%i] : (i32, memref<?xi32>) -> i32
+    %1 = memref.atomic_rmw maxu %big, %l[%i] : (i64, memref<?xi64>) -> i64
+    %2 = memref.atomic_rmw assign %x, %a[%i] : (f32, memref<?xf32>) -> f32
+    %3 = memref.generic_atomic_rmw %c[%i] : memref<?xi32> {
+      ^bb0(%v: i32):
+        %w = arith.muli %v, %n : i32
+        memref.atomic_yield %w : i32
+    }
+    llvm.fence syncscope("workgroup") release
+"""
+
+
+@pytest.mark.skipif(shutil.which("spirv-dis") is None, reason="needs spirv-dis (Debian: spirv-tools)")
+def test_atomic_operations_order_global_and_workgroup_memory_of_the_device(tmp_path):
+    code = compile_module(kernel(ATOMICS, arguments="%c: memref<?xi32>, %l: memref<?xi64>, %big: i64"), CHIP)
+    (tmp_path / "k.spv").write_bytes(code.object)
+    done = subprocess.run(
+        ["spirv-dis", "--raw-id", "k.spv"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    numbers = dict(re.findall(r"(%\d+) = OpConstant %\d+ (\d+)$", done.stdout, re.MULTILINE))
+    numbers |= dict.fromkeys(re.findall(r"(%\d+) = OpConstantNull", done.stdout), "0")
+    found = re.findall(r"(OpAtomic\w+) %\d+ %\d+ (%\d+) (%\d+)|(OpMemoryBarrier) (%\d+) (%\d+)", done.stdout)
+    device, order = "1", str(0x300 | 8)
+    assert [(a or d, numbers[b or e], numbers[c or f]) for a, b, c, d, e, f in found] == [
+        ("OpAtomicIAdd", device, order),
+        ("OpAtomicUMax", device, order),
+        ("OpAtomicExchange", device, order),
+        ("OpAtomicCompareExchange", device, order),
+        ("OpMemoryBarrier", "2", str(0x300 | 4)),
+    ]
