@@ -334,7 +334,8 @@ def fitting(found: dict[str, int], most: int, subgroups: int, total: int) -> Occ
 
 def _suggestion(name: str, known: frozenset[str]) -> str:
     family = sorted(known)
-    if close := nearest(name.lower(), family, 3):
-        return "did you mean " + " or ".join(close) + "?"
+    lower = {word.lower(): word for word in family}
+    if close := nearest(name.lower(), list(lower), 3):
+        return "did you mean " + " or ".join(lower[word] for word in close) + "?"
     more = len(family) - _LISTED
     return f"known names are {', '.join(family[:_LISTED])}" + (f" and {more} more" if more > 0 else "")

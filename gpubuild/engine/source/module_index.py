@@ -116,7 +116,8 @@ def _read_target(attribute: ir.Attribute) -> tuple[Vendor | None, str, dict[str,
         return None, "", {}
     # The bindings have no accessors of this attribute. Its text is like that of a dictionary.
     given = {item.name: item.attr for item in ir.Attribute.parse("{" + (found[2] or "") + "}")}
-    triple = given["triple"].value if "triple" in given else candidates[0].triple
+    chip = given["chip"].value if "chip" in given else candidates[0].attribute_chip
+    triple = given["triple"].value if "triple" in given else candidates[0].default_triple(chip, "")
     # Several kinds share an attribute.
     return next((v for v in candidates if v.owns(triple)), None), triple, given
 

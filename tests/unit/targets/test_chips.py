@@ -3,11 +3,13 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from unit.engine.device_steps import tools
 
-from gpubuild.errors import UsageError
+from gpubuild.config.load import load_project
+from gpubuild.errors import ConfigError, UsageError
 from gpubuild.targets.amd import AMD, gfx_version
 from gpubuild.targets.cpu import CPU, NATIVE
 from gpubuild.targets.nvidia import NVIDIA, ptx_features
@@ -180,3 +182,35 @@ def test_a_kind_has_one_vendor() -> None:
     with pytest.raises(ValueError, match="kind cpu has a vendor"):
         register(CPU)
     assert kinds() == before == ("nvvm", "rocdl", "spirv", "cpu")
+
+
+def test_llvm_knows_the_extensions_of_spirv() -> None:
+    script = (
+        "import sys; from gpubuild.engine.ir import llvm; llvm.target_machine(sys.argv[1], '');"
+        "[llvm.set_option('--spirv-ext=+' + name) for name in sys.argv[2:]]"
+    )
+    names = [*SPIRV.features(""), "SPV_KHR_unknown"]
+    command = [sys.executable, "-c", script, "spirv64v1.3-unknown-unknown", *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.findall(r"Unknown SPIR-V extension: \+(\w+)", done.stderr) == ["SPV_KHR_unknown"]
+
+
+def test_mistakes_in_a_spirv_target_are_reported_together(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\n"
+        "targets:\n"
+        "  xe: {features: [+SPV_INTEL_subgroup], flags: [subgroup16, subgroup32]}\n"
+        "  other: {kind: spirv, chip: spirv1.7}\n"
+        "  spirv: {flags: [subgroup64]}\n"
+        "programs: {k: {sources: [k.mlir]}}\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_project(tmp_path / "targets.yaml")
+    text = caught.value.render()
+    for message in (
+        "unknown feature 'SPV_INTEL_subgroup' for xe (did you mean SPV_INTEL_subgroups",
+        "flags 'subgroup16' and 'subgroup32' contradict each other",
+        "unknown SPIR-V chip 'spirv1.7'",
+        "unknown flag 'subgroup64' for a SPIR-V version",
+    ):
+        assert message in text, text

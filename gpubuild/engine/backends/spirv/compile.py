@@ -21,7 +21,7 @@ from gpubuild.engine.backends.gpu_compile import (
     write_info,
 )
 from gpubuild.engine.backends.lowering import lower
-from gpubuild.engine.backends.spirv import odd_integers, ops, passes
+from gpubuild.engine.backends.spirv import atomics, odd_integers, ops, passes
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.mathlib import libdevice_calls
@@ -29,6 +29,7 @@ from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 from gpubuild.support.spirv import read_module, without_extension
 from gpubuild.targets.target import Target
+from gpubuild.targets.vendor import split_features
 
 _LIBRARY = "opencl.ll"
 _INTRINSIC = re.compile(r"@llvm\.(?=nvvm\.)")
@@ -49,6 +50,12 @@ def run(params: CompileParams, io: StepIO) -> None:
     Raises ``UsageError`` for an unknown chip, and ``StepError``.
     """
     run_stages(DeviceBuild(params=params, io=io), STAGES)
+
+
+def check(build: DeviceBuild) -> None:
+    """Stage: refuse unknown names. Features are extensions, which are no features of LLVM's."""
+    check_target(build)
+    build.features = ""
 
 
 def lower_module(build: DeviceBuild) -> None:
@@ -98,7 +105,8 @@ def emit_code(build: DeviceBuild) -> None:
     )
     prints = ops.PRINTF in provided
     # LLVM's code generator ends the process over assumptions with operands.
-    text = odd_integers.widen(_ASSUMPTION.sub("", str(build.module))) + (_END if prints else "")
+    text = odd_integers.widen(_ASSUMPTION.sub("", str(build.module)))
+    text = atomics.with_memory(text) + (f"\n{_END}" if prints else "")
     if build.params.assembly:
         lines = _emit_apart(build, text, llvm.emit_assembly, prints=prints).decode().splitlines(keepends=True)
         build.io.write("asm", "".join(line for line in lines if _RELAXED_PRINTF not in line))
@@ -148,15 +156,16 @@ def _emit_apart(
 def _emit(
     target: Target, text: str, emit: Callable[[llvm.Module, llvm.Machine], str | bytes], *, prints: bool
 ) -> str | bytes:
-    if prints:
-        llvm.set_option(f"--spirv-ext=+{_RELAXED_PRINTF}")
+    extensions = split_features(target.features) + [f"+{_RELAXED_PRINTF}"] * prints
+    if extensions:
+        llvm.set_option(f"--spirv-ext={','.join(extensions)}")
     # At other levels LLVM moves addresses, and computes some in elements instead of bytes.
     machine = llvm.target_machine(target.triple, "", "", 0)
     return emit(llvm.parse_assembly(text, llvm.new_context(target.triple)), machine)
 
 
 STAGES: tuple[Stage[DeviceBuild], ...] = (
-    ("check", check_target),
+    ("check", check),
     ("lower", lower_module),
     ("link", link_libraries),
     ("optimize", optimize_module),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 
 from mlir import ir
 
@@ -36,6 +37,7 @@ PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
 _PRINTF_TYPE = f"i32 (ptr<{CONSTANT}>, ...)"
 _FORMAT = "gpubuild.format."  # of a printf; its number follows
 _SUBGROUP_SIZE = "intel_reqd_sub_group_size"
+_KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 _ATOMICS = frozenset({"memref.atomic_rmw", "memref.generic_atomic_rmw"})
 _ATOMIC_BITS = (32, 64)
 _EXTENDED, _EXTENDED_BITS = frozenset({"arith.mulsi_extended", "arith.mului_extended"}), 32
@@ -44,6 +46,7 @@ _SHAPE = re.compile(r"nvvm\.read\.ptx\.sreg\.(tid|ntid)\.([xyz])")
 _FLOAT_ATOMICS = {
     0: "arith.addf", 4: "arith.maximumf", 5: "arith.maxnumf", 8: "arith.minimumf", 9: "arith.minnumf",
 }  # fmt: skip
+_LOWERED = "spir_kernelcc"
 _LANES = frozenset({"nvvm.shfl.sync", "nvvm.read.ptx.sreg.laneid"})
 
 
@@ -53,6 +56,10 @@ def refusal(op: ir.Operation, _: GpuLowering) -> str:
         return f"'{op.name}' of {op.results[0].type}: OpenCL has atomic operations of 32 and 64 bits"
     if op.name in _EXTENDED and scalar_bits(element_type(op.results[0].type)) > _EXTENDED_BITS:
         return f"'{op.name}' of {op.results[0].type}: SPIR-V has no integers of 128 bits"
+    if op.name == "llvm.func" and _LOWERED in str(op.attributes.get("CConv", "")):
+        return (
+            f"{_LOWERED} @{symbol_name(op)} is lowered for SPIR-V; gpubuild does that, from the gpu dialect"
+        )
     return ""
 
 
@@ -189,6 +196,17 @@ def _require_subgroups(module: ir.Module, state: GpuLowering) -> None:
         _use_shape(op, *shapes[function])
 
 
+def _require_workgroup(kernel: ir.Operation, _: Lowering) -> None:
+    """Require workgroups of the known size; those of kernels that use subgroups have one row."""
+    known = next((kernel.attributes[name] for name in _KNOWN_SIZES if name in kernel.attributes), None)
+    if known is None or "gpu.kernel" not in kernel.attributes:
+        return
+    sizes = list(ir.DenseI32ArrayAttr(known))
+    if _SUBGROUP_SIZE in kernel.attributes:
+        sizes = [prod(sizes), 1, 1]
+    kernel.attributes["reqd_work_group_size"] = ir.DenseI32ArrayAttr.get(sizes)
+
+
 def _use_shape(op: ir.Operation, x: ir.Value, y: ir.Value) -> None:
     """Compute a position or an extent from those of the row, and the extents ``x`` and ``y``."""
     build = LlvmBuilder(op)
@@ -239,4 +257,5 @@ DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affi
 EXPAND_MATRICES: Pass[GpuLowering] = Pass(name="expand-matrices", run=_expand_matrices)
 EXPAND_PRINTF = rewriting("messages-to-opencl", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})
 INLINE_FUNCTIONS: Pass[GpuLowering] = Pass(name="inline-functions", run=_inline_functions)
+REQUIRE_WORKGROUPS = rewriting("require-workgroups", {"llvm.func": _require_workgroup})
 REQUIRE_SUBGROUPS: Pass[GpuLowering] = Pass(name="require-subgroups", run=_require_subgroups)

@@ -40,7 +40,7 @@ from gpubuild.engine.legalize import (
 from gpubuild.engine.legalize.state import Capabilities, Shuffles
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.spirv import SPIRV
+from gpubuild.targets.spirv import SPIRV, subgroup_size
 
 _MOST_PARAMETERS = 255  # SPIR-V specification, section 2.17
 
@@ -57,7 +57,7 @@ def start(params: CompileParams, source: SourceText) -> SpirvLowering:
     target = params.target
     capabilities = Capabilities(
         devices="OpenCL devices",
-        subgroup_size=SPIRV.subgroup_size(target.chip, target.features),
+        subgroup_size=subgroup_size(target),
         shuffles=Shuffles.NAMED,
         clusters=False,
         workgroup_bytes=SPIRV.workgroup_bytes(target.chip),
@@ -131,6 +131,7 @@ PASSES: tuple[Pass[SpirvLowering], ...] = (
     masked_lanes.SPLIT_MASKED,
     ops.INLINE_FUNCTIONS,
     ops.REQUIRE_SUBGROUPS,
+    ops.REQUIRE_WORKGROUPS,
     address_spaces.USE_GENERIC_POINTERS,
     Pass(name="record-added-parameters", run=_record_added),
 )

@@ -327,7 +327,28 @@ def test_nested_modules_are_refused() -> None:
 
 def test_unknown_target_attribute_is_refused() -> None:
     with pytest.raises(StepError, match="has no compiler"):
-        outline_source('gpu.module @k [#xevm.target<chip = "pvc">] {}')
+        outline_source('gpu.module @k [#xevm.target<triple = "nvptx64-nvidia-cuda">] {}')
+
+
+@pytest.mark.parametrize(
+    ("attribute", "passes"),
+    [
+        ('[#xevm.target<chip = "pvc", flags = {subgroup32}>]', ""),
+        ("", "builtin.module(xevm-attach-target{chip=pvc})"),
+    ],
+)
+def test_a_target_of_an_intel_gpu(attribute, passes) -> None:
+    outputs = outline_source(
+        f"gpu.module @k {attribute} {{ gpu.func @f() kernel {{ gpu.return }} }}", passes=passes
+    )
+    (target,) = json.loads(outputs["index.json"])["modules"][0]["targets"]
+    found = {key: target[key] for key in ("kind", "chip", "triple", "flags")}
+    assert found == {
+        "kind": "spirv",
+        "chip": "pvc",
+        "triple": "spirv64v1.3-unknown-unknown",
+        "flags": ["subgroup32"] if attribute else [],
+    }
 
 
 def test_source_that_is_not_utf8(tmp_path: Path) -> None:

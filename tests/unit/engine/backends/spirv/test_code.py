@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
-from unit.engine.device_steps import OUTPUTS, compile_module, compile_params, in_child, kernel, tools
+from unit.engine.device_steps import (
+    OUTPUTS,
+    compile_module,
+    compile_params,
+    in_child,
+    kernel,
+    outline_source,
+    tools,
+)
 from unit.engine.steps import run_step
 
 from gpubuild.engine.backends.spirv.odd_integers import widen
@@ -126,3 +137,83 @@ def test_too_many_arguments_are_an_error_at_the_kernel():
     assert compile_module(
         kernel("gpu.barrier", arguments=arguments[: arguments.index(", %b34")]), CHIP
     ).kernels
+
+
+LANES = """
+gpu.module @k {
+  gpu.func @f(%a: memref<?xi32>) kernel attributes {known_block_size = array<i32: 64, 2, 1>} {
+    %lane = gpu.lane_id
+    %n = arith.index_cast %lane : index to i32
+    memref.store %n, %a[%lane] : memref<?xi32>
+    gpu.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("chip", "options", "size"),
+    [
+        (CHIP, {}, 32),
+        ("xe", {}, 16),
+        ("xe", {"flags": ("subgroup32",)}, 32),
+        ("spirv1.4", {"flags": ("subgroup8",), "features": "+SPV_KHR_bit_instructions"}, 8),
+    ],
+)
+def test_kernels_require_the_sizes_of_their_target_and_source(chip, options, size):
+    module = read_module(compile_module(LANES, chip, **options).object)
+    assert module.version == ("1.4" if chip == "spirv1.4" else "1.3")
+    (found,) = module.kernels
+    assert (found.subgroup_size, found.workgroup_size) == (size, (128, 1, 1))
+
+
+def test_extensions_are_used_where_the_target_has_them():
+    body = """
+    %p = memref.alloca(%i) : memref<?xf32>
+    memref.store %x, %p[%i] : memref<?xf32>
+    %v = memref.load %p[%i] : memref<?xf32>
+    memref.store %v, %a[%i] : memref<?xf32>
+    """
+    code = compile_module(kernel(body), CHIP, opt_level=0, features="+SPV_INTEL_variable_length_array")
+    assert b"SPV_INTEL_variable_length_array" in code.object
+
+
+def test_kernels_that_a_pipeline_lowered_for_spirv_are_refused():
+    source = "gpu.module @k { gpu.func @f() kernel { gpu.return } }"
+    module = outline_source(source, passes="builtin.module(gpu-lower-to-xevm-pipeline)")["module.0.mlir"]
+    with pytest.raises(StepError) as caught:
+        compile_module(module, "xe")
+    assert "spir_kernelcc @f is lowered for SPIR-V" in caught.value.render()
+
+
+ATOMICS = """
+    %0 = memref.atomic_rmw addi %n, %c[%i] : (i32, memref<?xi32>) -> i32
+    %1 = memref.atomic_rmw maxu %big, %l[%i] : (i64, memref<?xi64>) -> i64
+    %2 = memref.atomic_rmw assign %x, %a[%i] : (f32, memref<?xf32>) -> f32
+    %3 = memref.generic_atomic_rmw %c[%i] : memref<?xi32> {
+      ^bb0(%v: i32):
+        %w = arith.muli %v, %n : i32
+        memref.atomic_yield %w : i32
+    }
+    llvm.fence syncscope("workgroup") release
+"""
+
+
+@pytest.mark.skipif(shutil.which("spirv-dis") is None, reason="needs spirv-dis (Debian: spirv-tools)")
+def test_atomic_operations_order_global_and_workgroup_memory_of_the_device(tmp_path):
+    code = compile_module(kernel(ATOMICS, arguments="%c: memref<?xi32>, %l: memref<?xi64>, %big: i64"), CHIP)
+    (tmp_path / "k.spv").write_bytes(code.object)
+    done = subprocess.run(
+        ["spirv-dis", "--raw-id", "k.spv"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    numbers = dict(re.findall(r"(%\d+) = OpConstant %\d+ (\d+)$", done.stdout, re.MULTILINE))
+    numbers |= dict.fromkeys(re.findall(r"(%\d+) = OpConstantNull", done.stdout), "0")
+    found = re.findall(r"(OpAtomic\w+) %\d+ %\d+ (%\d+) (%\d+)|(OpMemoryBarrier) (%\d+) (%\d+)", done.stdout)
+    device, order = "1", str(0x300 | 8)
+    assert [(a or d, numbers[b or e], numbers[c or f]) for a, b, c, d, e, f in found] == [
+        ("OpAtomicIAdd", device, order),
+        ("OpAtomicUMax", device, order),
+        ("OpAtomicExchange", device, order),
+        ("OpAtomicCompareExchange", device, order),
+        ("OpMemoryBarrier", "2", str(0x300 | 4)),
+    ]
