@@ -33,7 +33,15 @@ COMPANIONS = (
 NVIDIA, AMD = ("sm_60", "sm_90"), ("gfx90a", "gfx942")
 OLDER, NEWER = NVIDIA
 CLUSTERS = [name for name, program in PROJECT.programs.items() if OLDER not in program.targets]
-CUDA, HIP = at_hand.cuda(), at_hand.hip()
+CUDA, HIP, OPENCL = at_hand.cuda(), at_hand.hip(), at_hand.opencl()
+SPIRV = "spirv"
+# Intel's compiler takes up to minutes for them (docs/design/spirv.md).
+SLOW_ON_OPENCL = (
+    set()
+    if os.environ.get("GPUBUILD_TEST_SLOW_OPENCL")
+    else {"gpu.subgroup_mma_compute", "gpu.subgroup_mma_load_matrix"}
+)
+ON_OPENCL = [n for n, p in PROJECT.programs.items() if SPIRV in p.targets and n not in SLOW_ON_OPENCL]
 
 
 def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> Path:
@@ -172,6 +180,21 @@ def test_on_cuda(for_gpus: Path, tmp_path: Path, name: str) -> None:
 def test_on_hip(for_gpus: Path, tmp_path: Path, name: str) -> None:
     kept = {k: v for k, v in os.environ.items() if k in ("LD_LIBRARY_PATH", "HIP_VISIBLE_DEVICES")}
     check(for_gpus, PROGRAMS[name], "hip", tmp_path, **kept)
+
+
+@pytest.fixture(scope="module")
+def for_opencl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("opencl"), SPIRV)
+
+
+@pytest.mark.skipif(OPENCL is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@pytest.mark.parametrize("name", ON_OPENCL)
+def test_on_opencl(for_opencl: Path, tmp_path: Path, name: str) -> None:
+    check(for_opencl, PROGRAMS[name], "opencl", tmp_path, **(OPENCL or {}))
+
+
+def test_only_clusters_are_not_for_opencl() -> None:
+    assert sorted(n for n, p in PROJECT.programs.items() if SPIRV not in p.targets) == sorted(CLUSTERS)
 
 
 def test_programs_are_chosen_for_a_device() -> None:

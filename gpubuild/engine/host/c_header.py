@@ -28,13 +28,14 @@ _KEYWORDS = (
 _TYPES = """\
 #ifndef GPUBUILD_TYPES
 #define GPUBUILD_TYPES
-/* 16-bit floats are the compiler's where it has them. */
+/* 16-bit floats are the compiler's where it has them. Programs of clang that use its __bf16 need a
+   function of compiler-rt for many processors, which zig and libgcc 12 lack. */
 #ifdef __FLT16_MANT_DIG__
 typedef _Float16 gpubuild_f16;
 #else
 typedef struct { uint16_t bits; } gpubuild_f16;
 #endif
-#if defined(__BFLT16_MANT_DIG__) || (defined(__clang__) && __clang_major__ >= 17 && defined(__x86_64__))
+#if defined(__BFLT16_MANT_DIG__) && !defined(__clang__)
 typedef __bf16 gpubuild_bf16;
 #else
 typedef struct { uint16_t bits; } gpubuild_bf16;
