@@ -133,15 +133,21 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
 
 
 def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
-    """Give each user of a filled tensor its own, since each would copy a common one."""
+    """Give each user of a filled tensor its own in front of it: each would copy a common one.
+
+    Loops are merged with their neighbours alone.
+    """
     for fill in operations(module.operation, ("linalg.fill",)):
-        for use in list(fill.results[0].uses)[1:]:
-            emit = Emitter(use.owner.operation)
-            copy = emit.copy(fill)
-            empty = defining_op(fill.operands[1])
-            if empty is not None and empty.name == "tensor.empty":
-                copy.operands[1] = Emitter(copy).copy(empty).results[0]
-            use.owner.operation.operands[use.operand_number] = copy.results[0]
+        for number, use in enumerate(list(fill.results[0].uses)):
+            user = use.owner.operation
+            if number:
+                own = Emitter(user).copy(fill)
+                empty = defining_op(fill.operands[1])
+                if empty is not None and empty.name == "tensor.empty":
+                    own.operands[1] = Emitter(own).copy(empty).results[0]
+                user.operands[use.operand_number] = own.results[0]
+            elif user.block == fill.block:
+                fill.move_before(user)
 
 
 def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
