@@ -1,7 +1,7 @@
 """Pipelines ``linalg`` and ``tosa``: lower functions on tensors to kernels and host code.
 
 One table of passes serves both. Upstream's fuse, bufferize and make loops. Kernels of loops are made by
-:mod:`parallel_loops`, memory for them by :mod:`device_memory`.
+:mod:`parallel_loops`, memory for them by :mod:`device_memory`, and streams by :mod:`token_chains`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import device_memory, parallel_loops
+from gpubuild.engine.source import device_memory, parallel_loops, token_chains
 
 _FROM_TOSA = (
     "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
@@ -182,6 +182,11 @@ def _use_device_memory(module: ir.Module, _: TensorLowering) -> None:
         device_memory.use_device_memory(function, module.operation)
 
 
+def _split_chains(module: ir.Module, _: TensorLowering) -> None:
+    for function in _defined(module):
+        token_chains.split_chains(function, module.operation)
+
+
 def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, TensorLowering], None]:
     def run(module: ir.Module, _: TensorLowering) -> None:
         for function in _defined(module):
@@ -208,4 +213,5 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("outline-kernels", _OUTLINE),
     Pass(name="use-device-memory", run=_use_device_memory),
     upstream("async-regions", _ASYNC),
+    Pass(name="split-token-chains", run=_split_chains),
 )
