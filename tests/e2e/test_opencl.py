@@ -21,6 +21,7 @@ EXAMPLES = {
     "reduction": ["reduction.mlir"],
     "softmax": ["softmax.mlir", "main.c"],
 }
+TENSORS = ("mlp", "attention", "conv")
 FAILING = """
 module attributes {gpu.container_module} {
 gpu.module @k {
@@ -120,6 +121,24 @@ def test_five_images_run_on_two_devices(tmp_path: Path, shared_cache: dict[str, 
     assert "opencl:0" in profile.read_text()
     for binary in tmp_path.rglob("*.binary.mlir"):
         subprocess.run([MLIR_OPT, binary], check=True, capture_output=True)
+
+
+def test_tensor_programs_have_the_numbers_of_the_cpu(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    """Each compares its results with NumPy's, on both."""
+    lines = ["version: 1", "targets: {spirv: {}, cpu: {}}", "programs:"]
+    for name in TENSORS:
+        shutil.copytree(ROOT / "examples" / name, tmp_path / name)
+        sources = f"sources: [{name}/{name}.mlir, {name}/main.c]"
+        lines.append(f"  {name}: {{{sources}, pipeline: linalg, link: {{libraries: [m]}}}}")
+    (tmp_path / "targets.yaml").write_text("\n".join(lines) + "\n")
+    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.out + outcome.err
+    for name in TENSORS:
+        executable, profile = tmp_path / "build" / name / name, tmp_path / f"{name}.json"
+        opencl, cpu = run(executable, "opencl", GPUBUILD_PROFILE=str(profile)), run(executable, "cpu")
+        expected = (tmp_path / name / "expected.txt").read_text()
+        assert (opencl.stdout, cpu.stdout) == (expected, expected), opencl.stderr
+        assert "opencl:0" in profile.read_text()
 
 
 def test_arguments_of_every_kind(tmp_path: Path, shared_cache: dict[str, str]) -> None:

@@ -176,7 +176,7 @@ class _Split:
         self._begin.owner.operation.erase()
 
     def _place(self, work: _Work, at: ir.Operation | None = None) -> None:
-        """Put ``work`` behind what it needs; in front of it what waits for its first user."""
+        """Put ``work`` behind what it needs; in front of it the allocations and copies for it."""
         here = at or work.op
         late = _unplaced(work)
         copies = [one for one in late if one.op.name == _COPY]
