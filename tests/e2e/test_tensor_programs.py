@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ programs:
     pipeline: linalg
     link: {libraries: [m]}
   layer: {sources: [SOURCES/layer.mlir, SOURCES/layer.c], targets: [sm_60, cpu], pipeline: tosa}
+  branches: {sources: [SOURCES/branches.mlir, SOURCES/branches.c], targets: [sm_60, cpu], pipeline: linalg}
 """
 
 
@@ -49,7 +51,10 @@ def run(program: Path, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("name", "prints"), [("mix", "0 wrong\n"), ("layer", "layer: OK\n")])
+PRINTS = {"mix": "0 wrong\n", "layer": "layer: OK\n", "branches": "0 wrong\n"}
+
+
+@pytest.mark.parametrize(("name", "prints"), PRINTS.items())
 def test_on_the_cpu_and_with_memory_apart(
     built: tuple[Path, Outcome], tmp_path: Path, name: str, prints: str
 ) -> None:
@@ -58,6 +63,21 @@ def test_on_the_cpu_and_with_memory_apart(
     standin.translate(list(program.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
     for order in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
         assert run(program, **standin.environment("7.0", modules=tmp_path), **order) == prints
+
+
+def test_independent_kernels_are_in_streams_of_their_own(built: tuple[Path, Outcome]) -> None:
+    program = built[0] / "branches" / "branches"
+    traced = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_TRACE": "1"}
+    done = subprocess.run([program], check=False, capture_output=True, text=True, env=traced)
+    assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stderr
+    lines = done.stderr.splitlines()
+    stream = dict(re.findall(r" launch \w+::(\w+) .* stream (\w+)", done.stderr))
+    assert stream["product_kernels"] != stream["product_kernels_1"], done.stderr
+    made, released = (
+        [line for line in lines if " stream " in line and line.endswith(ends)]
+        for ends in (("created",), ("destroyed", "released"))
+    )
+    assert len(made) == len(released) > 3
 
 
 WEIGHTS = """

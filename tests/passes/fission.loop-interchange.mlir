@@ -34,6 +34,26 @@ gpu.module @k {
     memref.store %r, %out[%col] : memref<?xf32>
     gpu.return
   }
+  // The address of a table is taken inside the bounds check: that keeps no loop inside.
+  memref.global "private" constant @table : memref<64x64xf32> = dense<1.0>
+  gpu.func @constants(%n: index, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %in = arith.cmpi ult, %col, %n : index
+    scf.if %in {
+      %table = memref.get_global @table : memref<64x64xf32>
+      %r = scf.for %k = %c0 to %c64 step %c1 iter_args(%s = %zero) -> f32 {
+        %v = memref.load %table[%k, %col] : memref<64x64xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      memref.store %r, %out[%col] : memref<?xf32>
+    }
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: gpu.func @neighbours.workgroup
@@ -51,3 +71,7 @@ gpu.module @k {
 // CHECK: gpu.func @neighbours(
 // CHECK-NOT: @rows.workgroup
 // CHECK: gpu.func @rows(
+// CHECK-LABEL: gpu.func @constants.workgroup
+// CHECK: scf.for [[K2:%.+]] = %c0_0 to %c64 step %c1_1 {
+// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64_2 step %c1 {
+// CHECK: memref.load {{%.+}}{{.}}[[K2]], {{%.+}}]

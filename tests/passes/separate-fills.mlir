@@ -8,6 +8,6 @@ func.func @f(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
   return %p, %q : tensor<4x4xf32>, tensor<4x4xf32>
 }
 // CHECK: [[ONE:%.*]] = linalg.fill
-// CHECK: [[OTHER:%.*]] = linalg.fill
-// CHECK: linalg.matmul {{.*}} outs([[OTHER]] :
-// CHECK: linalg.matmul {{.*}} outs([[ONE]] :
+// CHECK-NEXT: linalg.matmul {{.*}} outs([[ONE]] :
+// CHECK-NEXT: [[OTHER:%.*]] = linalg.fill
+// CHECK-NEXT: linalg.matmul {{.*}} outs([[OTHER]] :

@@ -21,7 +21,7 @@ from gpubuild.support.frozen import frozen
 _LAUNCH = "gpu.launch_func"
 _DESCRIPTOR_ONLY = VIEWS | {"memref.dim", "memref.rank", "memref.extract_strided_metadata"}
 _DEALLOC = ("memref.dealloc",)
-_UPLOAD = "gpubuildConstant"  # of the runtime, abi/constants.c
+CONSTANT_COPY = "gpubuildConstant"  # of the runtime, abi/constants.c
 
 
 class _Buffer:
@@ -56,7 +56,7 @@ class _Placement:
     def __init__(self, function: ir.Operation, launches: list[ir.Operation], module: ir.Operation) -> None:
         self._function = function
         self._module = module
-        self._writes = {op: _written_arguments(op, module) for op in launches}
+        self._writes = {op: written_arguments(op, module) for op in launches}
         self._buffers: list[_Buffer] = []
         self._unreleased: list[tuple[ir.Block, ir.Value]] = []
         for launch in launches:
@@ -295,7 +295,7 @@ def _memrefs(launch: ir.Operation) -> list[ir.Value]:
     return [v for v in launch.operands if isinstance(v.type, ir.MemRefType)]
 
 
-def _written_arguments(launch: ir.Operation, module: ir.Operation) -> frozenset[int]:
+def written_arguments(launch: ir.Operation, module: ir.Operation) -> frozenset[int]:
     """Return the numbers of the launch's operands through which its kernel may write."""
     outer, inner = launch.attributes["kernel"].value
     kernel = next(
@@ -350,7 +350,7 @@ def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> i
     bytes_ = emit.constant(prod(kind.shape) * (element_bytes(kind.element_type) or 0))
     copies = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(name)})
     copies = emit.value("arith.index_cast", [emit.value("llvm.ptrtoint", [copies], word)], index)
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_UPLOAD)}
+    callee = {"callee": ir.FlatSymbolRefAttr.get(CONSTANT_COPY)}
     address = emit.value("func.call", [copies, source, bytes_], index, callee)
     address = emit.value("llvm.inttoptr", [emit.value("arith.index_cast", [address], word)], pointer)
     array = f"array<{kind.rank} x i64>"
@@ -383,10 +383,10 @@ def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
         inside = emit.inside(variable.regions[0].blocks.append())
         zero = inside.value("llvm.mlir.zero", [], ir.Type.parse("!llvm.ptr"))
         inside.op("llvm.return", [zero], [])
-    if _UPLOAD not in names:
+    if CONSTANT_COPY not in names:
         index = ir.IndexType.get()
         attributes = {
-            "sym_name": ir.StringAttr.get(_UPLOAD),
+            "sym_name": ir.StringAttr.get(CONSTANT_COPY),
             "function_type": ir.TypeAttr.get(ir.FunctionType.get([index] * 3, [index])),
             "sym_visibility": ir.StringAttr.get("private"),
         }

@@ -1,7 +1,7 @@
 """Pipelines ``linalg`` and ``tosa``: lower functions on tensors to kernels and host code.
 
 One table of passes serves both. Upstream's fuse, bufferize and make loops. Kernels of loops are made by
-:mod:`parallel_loops`, memory for them by :mod:`device_memory`.
+:mod:`parallel_loops`, memory for them by :mod:`device_memory`, and streams by :mod:`token_chains`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import device_memory, parallel_loops
+from gpubuild.engine.source import device_memory, parallel_loops, token_chains
 
 _FROM_TOSA = (
     "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
@@ -133,15 +133,21 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
 
 
 def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
-    """Give each user of a filled tensor its own, since each would copy a common one."""
+    """Give each user of a filled tensor its own in front of it: each would copy a common one.
+
+    Loops are merged with their neighbours alone.
+    """
     for fill in operations(module.operation, ("linalg.fill",)):
-        for use in list(fill.results[0].uses)[1:]:
-            emit = Emitter(use.owner.operation)
-            copy = emit.copy(fill)
-            empty = defining_op(fill.operands[1])
-            if empty is not None and empty.name == "tensor.empty":
-                copy.operands[1] = Emitter(copy).copy(empty).results[0]
-            use.owner.operation.operands[use.operand_number] = copy.results[0]
+        for number, use in enumerate(list(fill.results[0].uses)):
+            user = use.owner.operation
+            if number:
+                own = Emitter(user).copy(fill)
+                empty = defining_op(fill.operands[1])
+                if empty is not None and empty.name == "tensor.empty":
+                    own.operands[1] = Emitter(own).copy(empty).results[0]
+                user.operands[use.operand_number] = own.results[0]
+            elif user.block == fill.block:
+                fill.move_before(user)
 
 
 def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
@@ -176,6 +182,11 @@ def _use_device_memory(module: ir.Module, _: TensorLowering) -> None:
         device_memory.use_device_memory(function, module.operation)
 
 
+def _split_chains(module: ir.Module, _: TensorLowering) -> None:
+    for function in _defined(module):
+        token_chains.split_chains(function, module.operation)
+
+
 def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, TensorLowering], None]:
     def run(module: ir.Module, _: TensorLowering) -> None:
         for function in _defined(module):
@@ -202,4 +213,5 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("outline-kernels", _OUTLINE),
     Pass(name="use-device-memory", run=_use_device_memory),
     upstream("async-regions", _ASYNC),
+    Pass(name="split-token-chains", run=_split_chains),
 )

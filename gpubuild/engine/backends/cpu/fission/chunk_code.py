@@ -23,6 +23,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     axis_of,
     body_operations,
     is_pure,
+    is_variable,
     nested,
     terminator,
 )
@@ -332,7 +333,7 @@ class ChunkCode:
             return never
         if op.name in ITEM_IDS:
             return 1
-        if op.name in VIEWS:
+        if op.name in VIEWS or is_variable(op):
             cost = 0
         elif is_pure(op) and is_integer(op) and op.name.partition(".")[0] in _DIALECTS:
             cost = 8 if "div" in op.name or "rem" in op.name else 1

@@ -97,7 +97,12 @@ def is_pure(op: ir.Operation) -> bool:
     """Return whether ``op`` computes its results from its operands alone, and may be repeated."""
     if len(op.regions) or not len(op.results):
         return False
-    return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS
+    return op.name in _PURE or op.name.partition(".")[0] in _PURE_DIALECTS or is_variable(op)
+
+
+def is_variable(op: ir.Operation) -> bool:
+    """Return whether ``op`` is the address of a variable that all work-items of all workgroups share."""
+    return op.name == "memref.get_global" and ir.MemRefType(op.results[0].type).memory_space is None
 
 
 def collective_ops(ops: list[ir.Operation], function: ir.Operation) -> set[ir.Operation]:
