@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from gpubuild.cli.quick import LOCATED
 from gpubuild.errors import ConfigError, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.events import Event, PlanGrew, StepFinished
 from gpubuild.model.result import BuildReport, StepReport
@@ -22,7 +21,7 @@ from gpubuild.model.step import StepKind
 from gpubuild.settings import Settings
 from gpubuild.support import text as columns
 from gpubuild.support.frozen import frozen
-from gpubuild.support.text import one_line, shown_path
+from gpubuild.support.text import LOCATED, one_line, shown_path
 
 if TYPE_CHECKING:
     from gpubuild.cli.messages import Messages

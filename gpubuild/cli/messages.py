@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import quote
 
 from gpubuild import __version__, environment
-from gpubuild.cli.quick import LOCATED
 from gpubuild.errors import (
     ConfigError,
     Diagnostic,
@@ -21,7 +20,7 @@ from gpubuild.errors import (
     UsageError,
 )
 from gpubuild.support.frozen import frozen, replace
-from gpubuild.support.text import visible
+from gpubuild.support.text import LOCATED, visible
 
 GITHUB, SARIF = "github", "sarif:"  # followed by a file
 _WARNING = "warning"  # the code of all warnings

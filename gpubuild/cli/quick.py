@@ -13,7 +13,7 @@ import time
 
 from gpubuild import environment
 from gpubuild.build import null_build
-from gpubuild.support.text import one_line, shown_path, visible
+from gpubuild.support.text import LOCATED, one_line, shown_path, visible
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ OPTIONS = {
 _NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
 _NOT_QUICK = {"dry_run", "dump_ir", "message_format", "trace"}
 _STATUS = "up-to-date"
-LOCATED = r".*?:\d+(:\d+)?: warning: "
 
 
 def answer(arguments: list[str]) -> tuple[str, str] | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MOST_SHOWN = 400  # characters of a line
 _TAB = 8  # where gcc and clang assume tab stops
+LOCATED = r".*?:\d+(:\d+)?: warning: "  # the beginning of a warning with its place
 
 
 _SIZE_UNITS = {"": 1, "B": 1} | {
