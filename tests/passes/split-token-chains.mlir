@@ -71,6 +71,15 @@ module attributes {gpu.container_module} {
     gpu.dealloc %x : memref<8xf32>
     return
   }
+  // What no kernel uses.
+  func.func @unused(%a: memref<8xf32>) {
+    %x = gpu.alloc () : memref<8xf32>
+    %y = gpu.alloc () : memref<8xf32>
+    gpu.memcpy %x, %a : memref<8xf32>, memref<8xf32>
+    gpu.dealloc %y : memref<8xf32>
+    gpu.dealloc %x : memref<8xf32>
+    return
+  }
 }
 // CHECK-LABEL: func.func @two
 // CHECK: [[START_A:%.*]] = gpu.wait async
@@ -104,3 +113,10 @@ module attributes {gpu.container_module} {
 // CHECK-NEXT: [[ENDS:%.*]] = gpu.wait async {{\[}}[[ONE]], [[OTHER]]]
 // CHECK-NEXT: [[GONE:%.*]] = gpu.dealloc async {{\[}}[[ENDS]]]
 // CHECK-NEXT: gpu.wait {{\[}}[[GONE]]]
+
+// CHECK-LABEL: func.func @unused
+// CHECK: gpu.wait async
+// CHECK-NOT: gpu.wait async
+// CHECK: gpu.dealloc
+// CHECK-NEXT: [[LAST:%.*]] = gpu.dealloc
+// CHECK-NEXT: gpu.wait {{\[}}[[LAST]]]

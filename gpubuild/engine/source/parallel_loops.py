@@ -186,6 +186,8 @@ def is_result(value: ir.Value) -> bool:
     function = block.owner.operation if isinstance(block, ir.Block) else None
     if function is None or function.name != "func.func" or "arg_attrs" not in function.attributes:
         return False
+    if block != function.regions[0].blocks[0]:
+        return False
     number = ir.BlockArgument(value).arg_number
     return "bufferize.result" in ir.DictAttr(ir.ArrayAttr(function.attributes["arg_attrs"])[number])
 

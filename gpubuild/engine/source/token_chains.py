@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mlir import ir
 
@@ -34,13 +35,20 @@ class _Chain:
     done: set[_Work] = field(default_factory=set)  # what has run when its last operation runs
 
 
+class _Memory(NamedTuple):
+    """A memref that is no view: ``own`` memory, an ``argument``, a variable's ``@name``, or unknown."""
+
+    value: ir.Value
+    origin: str
+
+
 @dataclass(eq=False, slots=True)
 class _Work:
     """An operation of a chain, and those that it must follow."""
 
     op: ir.Operation
-    reads: list[ir.Value]
-    writes: list[ir.Value]
+    reads: list[_Memory]
+    writes: list[_Memory]
     needs: list[_Work] = field(default_factory=list)
     before: set[_Work] = field(default_factory=set)  # all that run before it, known when it is in a chain
     chain: _Chain | None = None
@@ -100,7 +108,7 @@ def _described(op: ir.Operation, module: ir.Operation) -> _Work:
         reads, writes = [root(op.operands[2])], [root(op.operands[1])]
     else:
         reads, writes = [], [op.results[0] if op.name == _ALLOC else root(op.operands[1])]
-    return _Work(op=op, reads=reads, writes=writes)
+    return _Work(op=op, reads=[_memory(v) for v in reads], writes=[_memory(v) for v in writes])
 
 
 def _conflict(first: _Work, second: _Work) -> bool:
@@ -108,22 +116,23 @@ def _conflict(first: _Work, second: _Work) -> bool:
     return any(_may_share(a, b) for left, right in pairs for a in left for b in right)
 
 
-def _may_share(left: ir.Value, right: ir.Value) -> bool:
-    """Return whether two memrefs that are no views may share elements; True if one has an unknown origin."""
-    if left == right:
-        return True
-    kinds = [_origin(left), _origin(right)]
-    if "" in kinds:
-        return True
-    if kinds[0].startswith("@") and kinds[1].startswith("@"):
-        return kinds[0] == kinds[1]
-    return "own" not in kinds
+def _may_share(left: _Memory, right: _Memory) -> bool:
+    """Return whether two memrefs may share elements."""
+    origins = (left.origin, right.origin)
+    if "own" in origins and "" not in origins:
+        return bool(left.value == right.value)
+    return not all(origin.startswith("@") for origin in origins) or left.origin == right.origin
+
+
+def _memory(value: ir.Value) -> _Memory:
+    return _Memory(value, _origin(value))
 
 
 def _origin(value: ir.Value) -> str:
     op = defining_op(value)
     if op is None:
-        is_argument = value.owner.owner.operation.name == "func.func"
+        function = value.owner.owner.operation
+        is_argument = function.name == "func.func" and value.owner == function.regions[0].blocks[0]
         return "own" if is_result(value) else "argument" if is_argument else ""
     if op.name == "memref.get_global":
         return f"@{ir.FlatSymbolRefAttr(op.attributes['name']).value}"
@@ -164,7 +173,7 @@ class _Split:
         for work in self._works:  # what nothing before the end needs
             if work.chain is None and work.op.name != _FREE:
                 self._place_last(work)
-        self._free(self._works[-1])
+        self._free(self._works[-1], self._end)
         ends = [chain.tail for chain in self._chains if chain.joined is None]
         for work in self._works:
             if work.chain is None:  # memory that several chains have used
@@ -234,8 +243,11 @@ class _Split:
         if work.op.name in (_LAUNCH, _COPY):
             chain.work = work
 
-    def _free(self, now: _Work) -> None:
-        """Put deallocations up to ``now`` behind the one chain that is last to use the memory."""
+    def _free(self, now: _Work, end: ir.Operation | None = None) -> None:
+        """Put deallocations up to ``now`` behind the one chain that is last to use the memory.
+
+        They stay or go behind ``now``, or in front of ``end``.
+        """
         at = now.op
         for work in self._works[: self._works.index(now) + 1]:
             if work.op.name != _FREE or work.chain is not None or _unplaced(work):
@@ -246,10 +258,10 @@ class _Split:
                 chain = chain.joined
             if chain is None:
                 continue
-            if work is not now:
+            if end is None and work is not now:
                 work.op.move_after(at)
                 at = work.op
-            self._append(work, chain)
+            self._append(work, chain, end)
 
 
 def _unplaced(work: _Work) -> list[_Work]:
