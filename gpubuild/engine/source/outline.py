@@ -114,8 +114,13 @@ def run(params: OutlineParams, io: StepIO) -> None:
             found = exports.describe(source.module, names)
             if found is not None:
                 io.write(interface.FILE, json.dumps(found, indent=1, sort_keys=True) + "\n")
-            movable = not params.passes and not params.names
-            _split(source, io, named=params.names, movable=movable, has_interface=found is not None)
+            _split(
+                source,
+                io,
+                named=params.names,
+                movable=not (params.passes or params.names),
+                has_interface=found is not None,
+            )
 
 
 def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
