@@ -14,7 +14,7 @@ MISTAKES = {
         {"targets.yaml": ("  scale:", "  scale:\n    passes: {source: builtin.module(canonicalise)}")},
         "build",
         {},
-        ["failed: scale/outline/scale.mlir", "targets.yaml:12:22: note", "did you mean canonicalize?"],
+        ["failed: scale/outline/scale.mlir\n", "targets.yaml:12:22: note", "did you mean canonicalize?"],
     ),
     "tensors": (
         {"scale.mlir": ("  func.func", f"{ON_TENSORS}\n  func.func")},
@@ -57,6 +57,24 @@ MISTAKES = {
         "build",
         {},
         ["targets.yaml:6:3", "the chip of h100 is sm_90: write that"],
+    ),
+    "chip beside a misspelt key": (
+        {"targets.yaml": ("sm_90: {}", "sm_91: {opt_levl: 2}")},
+        "build",
+        {},
+        ["unknown NVIDIA chip 'sm_91' (did you mean", "unknown key 'opt_levl' (did you mean 'opt_level'?)"],
+    ),
+    "undefined device function": (
+        {
+            "scale.mlir": (
+                "gpu.func @scale(",
+                "func.func private @nowhere(f32)\ngpu.func @other(%x: f32) kernel {\n"
+                "func.call @nowhere(%x) : (f32) -> ()\ngpu.return\n}\ngpu.func @scale(",
+            )
+        },
+        "build -k",
+        {},
+        ["error: undefined in @scale_kernels: nowhere (program scale, module @scale_kernels, targets sm_60,"],
     ),
     "product of AMD": (
         {"targets.yaml": ("gfx90a: {}", "big: {chip: MI300X}")},
@@ -103,8 +121,8 @@ MISTAKES = {
     "CFLAGS": (
         {"main.c": ("return wrong", "return  wrong")},
         "build -t cpu",
-        {"CFLAGS": "-O0"},
-        ["warning: CFLAGS in the environment: not read"],
+        {"CFLAGS": "-O0", "CC": "gcc"},
+        ["warning: CC, CFLAGS in the environment: not read"],
     ),
 }
 

@@ -123,6 +123,14 @@ def test_errors_name_where_the_value_is(
     assert len(caught.value.problems) == 1
 
 
+def test_a_missing_file_is_not_explained_by_the_one_that_includes_it(root: Path) -> None:
+    path = root / "sub" / "common.yaml"
+    path.write_text(path.read_text().replace("more.yaml", "commn.yaml", 1))
+    with pytest.raises(ConfigError) as caught:
+        load(root)
+    assert "did you mean" not in caught.value.problems[0].message
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
