@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
             wanted, known = choice[1], re.findall(r"[\w.-]+", choice[2])
         elif unknown:
             spellings = {s.lstrip("-"): s for a in self._actions for s in a.option_strings}
-            close = nearest(unknown[1].split("=")[0].lstrip("-"), spellings)
+            close = nearest(unknown[1].split("=")[0].lstrip("-"), spellings, cutoff=0.7)
             return f" (did you mean '{spellings[close[0]]}'?)" if close else ""
         return suggestion(wanted, known)
 

@@ -173,8 +173,12 @@ def _command_first(arguments: Sequence[str]) -> list[str]:
     """Move options in front of the command behind it: ``-v build`` is ``build -v``."""
     takes_value = {s: kind != FLAG for spellings, kind, *_ in OPTIONS.values() for s in spellings}
     at = 0
-    while at < len(arguments) and arguments[at] in takes_value:
-        at += 1 + takes_value[arguments[at]]
+    while at < len(arguments):
+        word = arguments[at]
+        joined = word.partition("=")[0] if word.startswith("--") else word[:2]  # --jobs=3, -j3
+        if word not in takes_value and not takes_value.get(joined):
+            break
+        at += 1 + takes_value.get(word, False)
     return [*arguments[at : at + 1], *arguments[:at], *arguments[at + 1 :]]
 
 

@@ -108,6 +108,8 @@ MISTAKES = {
         ["nothing defines nothing", "main.c:23:3: error: nothing defines nothing"],
     ),
     "suggestion": ({}, "build --release", {}, ["unrecognized arguments: --release\n"]),
+    "lax suggestion": ({}, "build --inclde", {}, ["unrecognized arguments: --inclde\n"]),
+    "suggested": ({}, "build --explan", {}, ["--explan (did you mean '--explain'?)"]),
     "two files": ({}, "build -f targets.yaml -f b.yaml", {}, ["-f is given twice"]),
     "build folder": ({}, "build --build-dir .", {}, ["refusing to build into", "the project's folder"]),
     "jobs": ({}, "build", {"GPUBUILD_JOBS": "foo"}, ["a whole number from 1 to 4096"]),
@@ -159,6 +161,8 @@ def test_a_folder_in_place_of_the_executable(project: Path) -> None:
     assert "hint: remove the folder other/scale/scale" in done.err
 
 
-@pytest.mark.parametrize("arguments", ["-v build -n", "--jobs 3 build -n", "-q -f targets.yaml build -n"])
+@pytest.mark.parametrize(
+    "arguments", ["-v build -n", "--jobs 3 build -n", "-j3 --jobs=2 build -n", "-q -f targets.yaml build -n"]
+)
 def test_options_in_front_of_the_command(project: Path, arguments: str) -> None:
     assert gpubuild(*arguments.split(), cwd=project, seeded=True).code == 0
