@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
-from gpubuild.engine.ir.query import first
+from gpubuild.engine.ir.query import first, operation_names
 from gpubuild.engine.legalize.matrices import expand_matrices
 from gpubuild.engine.legalize.matrix_ops import MatrixType
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
@@ -47,7 +47,7 @@ def units_lack(module: ir.Operation, chip: str) -> str:
 
 def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
     """Expand matrices to vector code where the chip's units cannot run them; warn where it has units."""
-    if "mma_" not in state.source.text:
+    if not any(name.startswith(_PREFIX) for name in operation_names(module.operation)):
         return
     chip = state.params.target.chip
     if NVIDIA.multiplies_matrices(chip):
