@@ -327,12 +327,17 @@ class DaskExecutor:
     def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
         """Complete our future. Runs in a thread of Dask's."""
         self._heard_at = time.monotonic()
-        sent = self._take(key)
+        with self._lock:
+            sent = self._open.get(key)
         if sent is None:
+            return
+        worker, message = self._fetch(remote)
+        # Until here it can be sent again, for the worker may end before its answer is here.
+        if not self._take(key):
             return
         if self._waiting:
             self._send_waiting()
-        worker, answer = self._receive(sent, remote)
+        answer = message if isinstance(message, str) else self._unpack(message, sent.job)
         if isinstance(answer, JobResult):
             self._accept(sent, answer)
             return
@@ -350,20 +355,25 @@ class DaskExecutor:
         else:
             self._run_here(sent, reason, alone=isinstance(answer, StepKilledError))
 
-    def _receive(self, sent: _Sent, remote: Any) -> tuple[str, JobResult | GpubuildError | str]:  # noqa: ANN401
+    def _fetch(self, remote: Any) -> tuple[str, bytes | str]:  # noqa: ANN401 - a future of Dask
         """Return the address of the worker and its answer; a text where there is none, and the reason."""
-        worker = ""
         try:
             if remote.status == "error":
                 return "", f"a worker was lost ({type(remote.exception(timeout=_RESULT_SECONDS)).__name__})"
             if remote.status != "finished":
                 return "", "the scheduler was lost"
             worker, message = cast(tuple[str, bytes], remote.result(timeout=_RESULT_SECONDS))
-            return worker, wire.unpack_answer(message, sent.job)
-        except wire.WireError as error:
-            return worker, f"a worker's answer was refused: {error}"
+            return worker, message
         except Exception as error:
             return "", f"a worker's answer was lost ({type(error).__name__})"
+
+    def _unpack(self, message: bytes, job: Job) -> JobResult | GpubuildError | str:
+        try:
+            return wire.unpack_answer(message, job)
+        except wire.WireError as error:
+            return f"a worker's answer was refused: {error}"
+        except Exception as error:
+            return f"a worker's answer was lost ({type(error).__name__})"
 
     def _accept(self, sent: _Sent, answer: JobResult) -> None:
         if random.random() < self._execute.verify:  # noqa: S311

@@ -42,6 +42,17 @@ def answer(message):
     error = {"kind": "StepKilledError", "diagnostics": [], **texts}
     return get_worker().address, msgpack.packb({"version": wire.VERSION, "worker": "bad", "error": error})
 """
+# Ends when its first answer is fetched. The worker that the nanny starts next does not.
+LOSE = """
+def answer(message):
+    mark = os.path.join(os.environ["TMPDIR"], "lost")
+    def end(*arguments, **settings):
+        open(mark, "x").close()
+        os._exit(1)
+    if not os.path.exists(mark):
+        get_worker().handlers["get_data"] = end
+    return honest(message)
+"""
 SLEEP = """
 def answer(message):
     time.sleep(100)
@@ -107,6 +118,15 @@ def test_another_worker_gets_what_one_refused_or_killed(local: Path, mixed: Clus
     assert set(workers(done)) == {"good"}
     assert "on this machine" not in done.err
     assert outputs(local / mixed.folder.parent.name) == outputs(local / "build")
+
+
+@pytest.mark.parametrize("mixed", [LOSE], indirect=True, ids=["loses"])
+def test_a_step_whose_answer_is_lost_runs_on_a_worker_again(local: Path, mixed: Cluster) -> None:
+    done = remote(local, mixed, "lost")
+    assert done.code == 0, done.err
+    assert (mixed.folder / "tmp/lost").exists()
+    assert "on this machine" not in done.err
+    assert outputs(local / "lost") == outputs(local / "build")
 
 
 @pytest.mark.parametrize("mixed", [REFUSE, KILL], indirect=True, ids=["refuses", "kills"])
