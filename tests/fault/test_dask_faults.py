@@ -299,7 +299,8 @@ class Network:
         self._ip(f"link set {self._link}a {state}")
 
     def close(self) -> None:
-        """Remove it, and the link with it."""
+        """Remove it, and the link first: the kernel would do that later, when the name is needed again."""
+        self._ip(f"link del {self._link}a")
         self._ip(f"netns del {self.name}")
 
     def _ip(self, arguments: str) -> None:
