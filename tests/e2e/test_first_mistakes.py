@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,13 @@ def test_the_message_says_what_to_do(project: Path, name: str) -> None:
     assert done.code == (0 if name == "CFLAGS" else done.code or 1)
     for text in texts:
         assert text in done.err + done.out
+
+
+def test_variables_that_are_not_read_are_in_the_document(project: Path) -> None:
+    arguments = ["build", "-t", "cpu", "--json", "--no-cache", "--build-dir", "fresh"]
+    done = gpubuild(*arguments, cwd=project, env={"CFLAGS": "-O0"})
+    (warning,) = json.loads(done.out)["summary"]["warnings"]
+    assert warning["message"].startswith("CFLAGS in the environment: not read; GPUBUILD_CC")
 
 
 def test_a_folder_in_place_of_the_executable(project: Path) -> None:
