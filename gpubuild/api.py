@@ -30,7 +30,7 @@ from gpubuild.plan.layout import Layout
 from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
-from gpubuild.support.text import html_table
+from gpubuild.support.text import html_table, suggestion
 from gpubuild.targets.registry import vendors
 
 if TYPE_CHECKING:
@@ -221,7 +221,10 @@ def load_module(
         raise TypeError(f"targets is a list of names: [{targets!r}]")
     source = Path(file).absolute() if file is not None else None
     if source is not None and (source.suffix != ".mlir" or not source.is_file()):
-        raise UsageError(f"{file} is not an .mlir file" if source.is_file() else f"there is no file {file}")
+        near = suggestion(source.name, [path.name for path in source.parent.glob("*.mlir")])
+        raise UsageError(
+            f"{file} is not an .mlir file" if source.is_file() else f"there is no file {source}{near}"
+        )
     content = text.encode() if source is None else source.read_bytes()
     given = targets if isinstance(targets, Mapping) else {name: {} for name in targets}
     name = re.sub(r"\W", "_", source.stem if source is not None else "module", flags=re.ASCII)
@@ -252,6 +255,8 @@ def load_module(
         report = builder.build()
     for step in report.failed:
         if step.error is not None:
+            # A traceback ends with the message alone: the location and the hint follow it.
+            step.error.add_note(step.error.render().partition("\n")[2])
             raise step.error
     files = Layout(root=root, build_dir=options.build_dir).interface_files(name)
     return LoadedModule(_import(files["module"]), name, report)

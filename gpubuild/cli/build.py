@@ -16,7 +16,7 @@ from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildErr
 from gpubuild.model.project import Project
 from gpubuild.model.result import FIRST_BUILD, BuildReport, Status
 from gpubuild.model.step import StepKind
-from gpubuild.support.frozen import frozen
+from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 
@@ -140,7 +140,8 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
         finally:
             if tracer is not None:
                 tracer.write(options.trace)
-    for warning in (*report.advice, *report.warnings, *_unread_variables(report)):
+    report = replace(report, warnings=(*report.warnings, *_unread_variables(report)))
+    for warning in (*report.advice, *report.warnings):
         console.warning(warning)
     return Outcome(
         project=project,
@@ -176,8 +177,6 @@ def _progress_console(options: argparse.Namespace, *, explain: bool) -> Console:
     if not options.json or console.verbose or explain or console.err.isatty():
         return console
     # A script reads stdout and shows stderr after a failure: keep progress out of it.
-    from gpubuild.support.frozen import replace
-
     return replace(console, quiet=True)
 
 

@@ -247,6 +247,9 @@ def execute(options: argparse.Namespace) -> int:
     console: Console = options.console
     folder: Path = options.directory
     wanted = files(main=options.main, scons=options.scons, service=options.ci)
+    if options.ci and _exists(folder / "targets.yaml"):  # of an existing project
+        name, text = SERVICES[options.ci]
+        wanted = {name: text}
     taken = [name for name in wanted if name not in OPTIONAL and _exists(folder / name)]
     if taken:
         raise UsageError(
@@ -269,7 +272,8 @@ def execute(options: argparse.Namespace) -> int:
         for path in written:
             console.print(f"wrote {shown_path(path.absolute())}")
         into = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
-        console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
+        if "targets.yaml" in wanted:
+            console.print(f"next: {into}{'scons -Q' if options.scons else 'gpubuild run'}")
     return 0
 
 

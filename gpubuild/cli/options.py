@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from gpubuild.cli.quick import FLAG, FORM, NUMBER, OPTIONS, PATH, PROFILE, TEXT, WORD, WORDS, find_project
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Project, Variant
-from gpubuild.support.text import nearest, suggestion
+from gpubuild.support.text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -53,6 +53,8 @@ class Parser(argparse.ArgumentParser):
         """Raise ``UsageError``."""
         hint = f"see `{self.prog} --help`"
         near = self._near(message)
+        if not near and self.prog.endswith(" run") and message.startswith("unrecognized"):
+            hint = f"arguments of the program follow `--`; {hint}"
         for action in self._actions:
             if not isinstance(action, argparse._SubParsersAction):
                 continue
@@ -74,7 +76,8 @@ class Parser(argparse.ArgumentParser):
             spellings = {s.lstrip("-"): s for a in self._actions for s in a.option_strings}
             close = nearest(unknown[1].split("=")[0].lstrip("-"), spellings, cutoff=0.7)
             return f" (did you mean '{spellings[close[0]]}'?)" if close else ""
-        return suggestion(wanted, known)
+        meant = did_you_mean(wanted, known, cutoff=0.65)  # `all` is not `install`
+        return f" ({meant})" if meant else ""
 
 
 def add_options(parser: Parser, *names: str, text: str = "") -> None:

@@ -429,7 +429,10 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--scons", action="store_true", help="also write an SConstruct")
     parser.add_argument(
-        "--ci", choices=CI_SERVICES, default="", help="also write the recipe of this CI service"
+        "--ci",
+        choices=CI_SERVICES,
+        default="",
+        help="also write the recipe of this CI service; in an existing project, only that",
     )
 
 

@@ -27,8 +27,7 @@ from gpubuild.targets import registry
 from gpubuild.targets.target import FULL, Sanitize
 from gpubuild.targets.vendor import Vendor
 
-C_SUFFIXES = (".c",)
-CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
+C_SUFFIXES, CXX_SUFFIXES = (".c",), (".cpp", ".cc", ".cxx")
 
 _STD = Text(
     what="a C or C++ standard",
@@ -130,6 +129,7 @@ HOST_WORDS = (
 VERSION = 1
 SOURCE_SUFFIXES = (".mlir", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
+_FILE = path_with(SOURCE_SUFFIXES, "a source file", advice="list no headers; kernels are MLIR, not CUDA")
 
 
 # Programs and targets name files and folders, so their names must be safe ones.
@@ -473,7 +473,7 @@ def _program(kinds: Sequence[str]) -> Record:
         empty=False,
         keys={
             "sources": Key(
-                spec=ListOf(item=path_with(SOURCE_SUFFIXES, "a source file"), min_items=1, unique=True),
+                spec=ListOf(item=_FILE, min_items=1, unique=True),
                 help="Files it is made of, or patterns such as src/*.mlir and **/*.c, relative to this file: "
                 + " ".join(SOURCE_SUFFIXES),
                 required=True,

@@ -16,7 +16,15 @@ from gpubuild.config.spec import check
 from gpubuild.config.targets import Options, read_options, read_targets, scalar
 from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, WorkspaceError
-from gpubuild.model.project import CacheConfig, Execute, Project, RemoteCache, RemoteMode, Variant
+from gpubuild.model.project import (
+    CacheConfig,
+    Execute,
+    HostOptions,
+    Project,
+    RemoteCache,
+    RemoteMode,
+    Variant,
+)
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import nearest, shown_path, size_of
 
@@ -99,7 +107,12 @@ def loads(
     problems = Problems(name, text)
     file = Path(os.path.abspath(path))  # noqa: PTH100 - Path.absolute() keeps `..`
     configuration = Configuration(file, problems, read)
-    tree = configuration.load(text, variant)
+    try:
+        tree = configuration.load(text, variant)
+    except ConfigError as error:
+        if parse(text, Problems(name)) is None:
+            _check_targets_above(text, error.problems[0], file, problems, machine)
+        raise problems.error() from error
     if "workspace" in tree.members:
         raise _workspace(tree, file, problems)
     checked = check(tree, document(), problems)
@@ -109,6 +122,32 @@ def loads(
     if problems:
         raise problems.error()
     return replace(project, variant=variant, included=tuple(configuration.included))
+
+
+def _check_targets_above(text: str, error: Diagnostic, file: Path, problems: Problems, machine: str) -> None:
+    """Report errors of the targets that stand complete above a syntax error."""
+    lines = text.split("\n")
+    for found in (error, *error.notes):  # a note says where what is not closed begins
+        number = found.location.line if found.location else 1
+        above = parse("\n".join(lines[: number - 1]), Problems(""))
+        if above is None or "targets" not in above.members or "include" in above.members:
+            continue
+        targets = above.members["targets"]
+        declared = dict(targets.node.members)
+        column = len(lines[number - 1]) - len(lines[number - 1].lstrip()) + 1
+        if declared and [*above.members][-1] == "targets":
+            name, last = [*declared.items()][-1]
+            if last.place.column < column:  # the error is in this entry
+                del declared[name]
+        for name, member in declared.items():  # pipelines may have macros that are defined below
+            kept = {key: value for key, value in member.node.members.items() if key != "passes"}
+            declared[name] = replace(member, node=replace(member.node, members=kept))
+        if declared:
+            node = replace(targets.node, members=declared)
+            checked = check(node, document().keys["targets"].spec, problems)
+            known = checked.members if checked else {}
+            read_targets(file.parent, known, Options(), HostOptions(), problems, machine)
+        return
 
 
 def _workspace(tree: Node, file: Path, problems: Problems) -> GpubuildError:

@@ -150,10 +150,10 @@ def fits(text: str, spec: Text) -> bool:
     return re.fullmatch(spec.pattern, text) is not None
 
 
-def path_with(suffixes: tuple[str, ...], what: str) -> Text:
+def path_with(suffixes: tuple[str, ...], what: str, *, advice: str = "") -> Text:
     """Return a spec of file names that end with one of ``suffixes``."""
     endings = "|".join(suffix[1:] for suffix in suffixes)
-    return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})")
+    return Text(what=f"{what} ({' '.join(suffixes)})", pattern=rf".*[^/]\.({endings})", advice=advice)
 
 
 _TRUTH_WORDS = r"(?i)(y|yes|on|true)|(n|no|off|false)"

@@ -50,7 +50,8 @@ def inspect_file(path: Path) -> Inspection:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        hint = "build it first, or name another file" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=hint) from error
     try:
         modules = _modules(data)
     except DamagedError as error:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +115,33 @@ MISTAKES = {
     "suggested": ({}, "build --explan", {}, ["--explan (did you mean '--explain'?)"]),
     "two files": ({}, "build -f targets.yaml -f b.yaml", {}, ["-f is given twice"]),
     "build folder": ({}, "build --build-dir .", {}, ["refusing to build into", "the project's folder"]),
+    # Arguments of the program without `--`.
+    "arguments": (
+        {},
+        "run -t cpu --size 3",
+        {},
+        ["arguments: --size", "arguments of the program follow `--`"],
+    ),
+    "goal of make": ({}, "all", {}, ["there is no command 'all'\n", "COMMAND is one of build, run"]),
+    "CUDA": (
+        {"targets.yaml": ("main.c]", "main.c, kernels.cu]")},
+        "build",
+        {},
+        ["targets.yaml:12:35: error: expected a source file (.mlir .c", "kernels are MLIR, not CUDA"],
+    ),
+    "not built": ({}, "inspect nowhere/scale", {}, ["cannot read nowhere/scale", "hint: build it first"]),
+    "export": (
+        {},
+        "cache export nowhere/cache.tar",
+        {},
+        ["cannot write nowhere/cache.tar: No such file", "hint: name a file in a folder that exists"],
+    ),
+    "import": (
+        {},
+        "cache import cache.tar",
+        {},
+        ["cannot read cache.tar: No such file", "hint: `gpubuild cache export FILE` writes such a file"],
+    ),
     "jobs": ({}, "build", {"GPUBUILD_JOBS": "foo"}, ["a whole number from 1 to 4096"]),
     "driver": (
         {},
@@ -152,6 +182,29 @@ def test_the_message_says_what_to_do(project: Path, name: str) -> None:
     assert done.code == (0 if name == "CFLAGS" else done.code or 1)
     for text in texts:
         assert text in done.err + done.out
+
+
+def test_variables_that_are_not_read_are_in_the_document(project: Path) -> None:
+    arguments = ["build", "-t", "cpu", "--json", "--no-cache", "--build-dir", "fresh"]
+    done = gpubuild(*arguments, cwd=project, env={"CFLAGS": "-O0"})
+    (warning,) = json.loads(done.out)["summary"]["warnings"]
+    assert warning["message"].startswith("CFLAGS in the environment: not read; GPUBUILD_CC")
+
+
+def test_a_traceback_of_load_ends_with_the_location_and_the_hint(tmp_path: Path) -> None:
+    (tmp_path / "k.mlir").write_text("func.func @f( {\n")
+    for file, last in (("k.mlir", "k.mlir:1:"), ("kk.mlir", "kk.mlir (did you mean 'k.mlir'?)")):
+        command = [sys.executable, "-c", f"import gpubuild; gpubuild.load('{file}')"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert last in done.stderr.partition("gpubuild.errors.")[2]
+
+
+def test_a_recipe_for_an_existing_project(project: Path) -> None:
+    before = (project / "targets.yaml").read_bytes()
+    done = gpubuild("init", "--ci", "github", cwd=project)
+    assert (done.code, done.out) == (0, "wrote .github/workflows/gpubuild.yml\n")
+    assert (project / "targets.yaml").read_bytes() == before
+    assert "exists; nothing was written" in gpubuild("init", "--ci", "github", cwd=project).err
 
 
 def test_a_folder_in_place_of_the_executable(project: Path) -> None:

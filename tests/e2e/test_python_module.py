@@ -148,7 +148,7 @@ def test_ranks_and_views(lib: Any, rank: int) -> None:
         assert target.sum() == base.sum()
     for other in range(5):
         if other != rank:
-            with pytest.raises(ValueError, match=f"argument x: expected {rank} dimensions .* got {other}"):
+            with pytest.raises(ValueError, match=f"argument x: expected {rank} dimensions? .* got {other}"):
                 function(np.zeros((2,) * other, np.float32), out)
 
 

@@ -112,7 +112,7 @@ def test_every_kind_has_a_class_and_a_test(heading: str) -> None:
 
 
 def test_cited_tests_exist() -> None:
-    cited = re.findall(r"`(tests/\S+?)::(\w+)`", PAGE)
+    cited = re.findall(r"`(tests/\S+?)::(\w+)(?:\[[^`]+\])?`", PAGE)
     assert len(cited) > len(SECTIONS)
     for path, function in cited:
         assert f"def {function}(" in (ROOT / path).read_text(), f"{path}::{function}"

@@ -56,6 +56,9 @@ def test_the_installed_wheel_is_complete() -> None:
 def test_the_project_has_one_address() -> None:
     address = PROJECT["urls"]["Source"]
     assert all(url.startswith(address) for url in PROJECT["urls"].values())
+    keys = (ROOT / "docs/reference/targets-yaml.md").read_text()
+    (path,) = re.findall(rf"\$schema={re.escape(address)}/raw/v\d+\.\d+\.\d+/(\S+)", keys)
+    assert (ROOT / path).is_file()
     (links,) = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
     assert links["replacement"].startswith(f"]({address}/")
     for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")):

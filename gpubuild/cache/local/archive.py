@@ -10,6 +10,7 @@ anywhere, and ``tarfile`` trusts headers.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -84,7 +85,10 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
             out.write(bytes(2 * _BLOCK))
     except OSError as error:
         raise UsageError(
-            f"cannot write {file}: {error.strerror or error}", hint="free some space or choose another folder"
+            f"cannot write {file}: {error.strerror or error}",
+            hint="free some space or choose another folder"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "name a file in a folder that exists and that you can write",
         ) from error
     except DamagedBlobError as error:
         raise UsageError(
@@ -115,7 +119,9 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
     try:
         stream = _open(file)
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read {file}: {error.strerror}", hint="`gpubuild cache export FILE` writes such a file"
+        ) from error
     with stream:
         try:
             members = _members(stream)

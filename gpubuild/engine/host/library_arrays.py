@@ -239,7 +239,8 @@ def describe(view: View, kind: dict[str, Any], written: bool, where: str) -> Any
         raise TypeError(f"{where}: expected an array of {names} for {kind['text']}, got {view.text}")
     shape, item = view.shape, view.item
     if len(shape) != len(sizes):
-        raise ValueError(f"{where}: expected {len(sizes)} dimensions for {kind['text']}, got {len(shape)}")
+        rank = "1 dimension" if len(sizes) == 1 else f"{len(sizes)} dimensions"
+        raise ValueError(f"{where}: expected {rank} for {kind['text']}, got {len(shape)}")
     for axis, size in enumerate(sizes):
         if size is not None and shape[axis] != size:
             raise ValueError(

@@ -265,6 +265,21 @@ def test_file_is_shown_relative_when_shorter(root: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
+    ("lines", "places"),
+    [
+        ("  sm_91: {}\n  cpu: {opt_level: 2\nprograms: {}", ["3:3", "5:9"]),
+        ("  big: {chip: sm_91}\nprograms:\n  p: {sources: [k.mlir}", ["3:15", "5:23"]),
+        ("  sm_91: {}\n  big:\n    chip: [a\nprograms: {}", ["3:3", "6:9"]),  # `big` is not complete
+        ("  sm_90: {passes: '${BELOW}'}\nhost: [a", ["5:1"]),
+        ("  cpu: {}\nprograms:\n    p: {}\n  q: {}", ["6:3"]),
+    ],
+)
+def test_targets_above_a_syntax_error(lines: str, places: list[str], root: Path) -> None:
+    found = problems(f"version: 1\ntargets:\n{lines}\n", root)
+    assert [text.split(": ", 1)[0] for text in found] == places, found
+
+
+@pytest.mark.parametrize(
     ("text", "place", "note"),
     [
         ("programs: [k.mlir\n", "1:11", "the list begins here"),
