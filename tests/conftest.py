@@ -28,7 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GPUBUILD_CPU_CACHE_BYTES", "8192")
     if not is_worker(config):
         once.start()
-        os.environ["XDG_CACHE_HOME"] = str(once.once("user's caches", _without_a_shared_cache))
+        caches = once.once("user's caches", _without_a_shared_cache)
+        os.environ["XDG_CACHE_HOME"] = str(caches)
+        # To make its compiler-rt in an empty cache takes zig a quarter of a minute.
+        for name in ("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
+            os.environ[name] = str((caches / "gpubuild" / "zig").resolve())
 
 
 def _without_a_shared_cache(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -166,12 +165,3 @@ def compiler(name: str) -> list[str]:
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]}")
     return [*command, "-Wall", "-Wextra", "-Werror"]
-
-
-def zig_home(folder: Path) -> dict[str, str]:
-    """The environment of a compiler."""
-    return {
-        **os.environ,
-        "ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"),
-        "ZIG_LOCAL_CACHE_DIR": str(folder / "zig"),
-    }

@@ -39,18 +39,9 @@ def compiled(work: Path, source: str, tools: Tools, language: str = "c") -> byte
         input=source.encode(),
         capture_output=True,
         check=True,
-        env=zig_home(work),
     ).stdout
     ran = run_step(work, StepKind.CC, CcParams(language=language), {"text": text}, ("object",), tools)
     return ran.outputs["object"]
-
-
-def zig_home(work: Path) -> dict[str, str]:
-    return {
-        "ZIG_GLOBAL_CACHE_DIR": str(work / "z"),
-        "ZIG_LOCAL_CACHE_DIR": str(work / "z"),
-        "PATH": "/usr/bin:/bin",
-    }
 
 
 def parts(tmp_path: Path, tools: Tools, main: str = MAIN) -> dict[str, bytes | str | Path]:

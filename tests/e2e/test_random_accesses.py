@@ -11,10 +11,10 @@ import pytest
 from e2e.cpu_harness import Device, Module, build_runtime, compile_module
 from kernels.random.accesses import AccessKernel
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "60"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 Change = Callable[[str], str] | None
-PER_MODULE = 60
+PER_MODULE = 30
 OPTIMISED = 8
 
 

@@ -14,9 +14,9 @@ from kernels.random.contents import contents
 from kernels.random.kernel import RandomKernel, module_text
 from kernels.random.launch import ORDER, Launch, shapes
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "500"))  # a longer run: more
-SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 500, to begin elsewhere
-PER_MODULE = 500
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "250"))  # a longer run: more
+SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))  # a multiple of 250, to begin elsewhere
+PER_MODULE = 250
 OPTIMISED = 16  # LLVM takes most of the time, so that most are compiled without its help
 
 
@@ -74,7 +74,7 @@ def test_tiers_agree_with_the_evaluator(devices, tmp_path, first):
 
 def test_they_hold_what_a_kernel_may_hold():
     """``PYTHONPATH=tests python -m kernels.random.contents`` prints the numbers."""
-    found = contents(RandomKernel(i, f"k{i}") for i in range(PER_MODULE))
+    found = contents(RandomKernel(i, f"k{i}") for i in range(500))
     assert [what for what, number in found.items() if number == 0] == []
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import gpubuild, run_on_cpu
 
 from gpubuild.targets import cpu
 from gpubuild.targets.registry import vendor
@@ -83,42 +83,55 @@ WORK = {
 }
 
 
-def warnings(folder: Path, environment: dict[str, str], body: str, targets: str) -> str:
-    """Return the warnings of a first build, which are those of a null build."""
-    (folder / "k.mlir").write_text(MODULE.replace("BODY", body))
+def warnings(
+    folder: Path, environment: dict[str, str], cases: dict[str, tuple[str, str]], targets: str
+) -> dict[str, list[str]]:
+    """Return the warnings of each case in a first build, which are those of a null build."""
+    programs = []
+    for number, (body, _) in enumerate(cases.values()):
+        (folder / f"k{number}.mlir").write_text(MODULE.replace("BODY", body))
+        programs.append(f"  app{number}: {{sources: [k{number}.mlir, main.c]}}\n")
     main = "void unknown(void) {}\nint main(void) { return 0; }\n"
     (folder / "main.c").write_text(main)
     (folder / "targets.yaml").write_text(
-        f"version: 1\ntargets: {{{targets}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
+        f"version: 1\ntargets: {{{targets}}}\nprograms:\n{''.join(programs)}"
     )
     first = gpubuild("build", "-q", cwd=folder, env=environment)
     assert first.code == 0, first.err
     again = gpubuild("build", "-q", cwd=folder, env=environment)
     assert again.err == first.err
-    return first.err
+    lines = [line for line in first.err.splitlines() if "warning: " in line]
+    found = {case: [s for s in lines if f"k{n}.mlir:" in s] for n, case in enumerate(cases)}
+    assert sum(map(len, found.values())) == len(lines)
+    return found
 
 
-@pytest.mark.parametrize("case", HOST_MEMORY)
-def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
-    body, what = HOST_MEMORY[case]
-    shown = warnings(tmp_path, shared_cache, body, "cpu: {}, gfx90a: {}")
-    if what:
-        line = 11 + body.count("\n")
-        message = f"@k::@f gets host memory ({what}), which GPUs cannot access: use gpu.alloc and gpu.memcpy"
-        assert f"k.mlir:{line}:" in shown
-        assert f"warning: {message}" in shown
-        assert gpubuild("build", "-q", "-t", "cpu", cwd=tmp_path, env=shared_cache).err == ""
-    else:
-        assert shown == ""
+def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    found = warnings(tmp_path, shared_cache, HOST_MEMORY, "cpu: {}, gfx90a: {}")
+    for case, (body, what) in HOST_MEMORY.items():
+        if what:
+            (shown,) = found[case]
+            assert f".mlir:{11 + body.count(chr(10))}:" in shown
+            assert (
+                f"warning: @k::@f gets host memory ({what}), which GPUs cannot access: use gpu.alloc" in shown
+            )
+        else:
+            assert found[case] == []
+    assert gpubuild("build", "-q", "-t", "cpu", cwd=tmp_path, env=shared_cache).err == ""
 
 
-@pytest.mark.parametrize("case", WORK)
-def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str], case: str) -> None:
-    body, message = WORK[case]
-    shown = warnings(tmp_path, shared_cache, body, "cpu: {}")
-    assert (f"warning: {message}" in shown and "k.mlir:11:5:" in shown) if message else shown == ""
-    found = json.loads(gpubuild("build", "--json", cwd=tmp_path, env=shared_cache).out)["summary"]["warnings"]
-    assert [(w["file"], w["line"], w["column"]) for w in found] == [("k.mlir", 11, 5)] * bool(message)
+def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    found = warnings(tmp_path, shared_cache, WORK, "cpu: {}")
+    for case, (_, message) in WORK.items():
+        assert [f"warning: {message}" in s and ".mlir:11:5:" in s for s in found[case]] == [True] * bool(
+            message
+        )
+    listed = json.loads(gpubuild("build", "--json", cwd=tmp_path, env=shared_cache).out)["summary"][
+        "warnings"
+    ]
+    assert sorted((w["file"], w["line"], w["column"]) for w in listed) == [
+        (f"k{number}.mlir", 11, 5) for number, (_, message) in enumerate(WORK.values()) if message
+    ]
 
 
 def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
@@ -234,12 +247,11 @@ MEMORY = {  # what is before the launch and behind it, and whether a GPU could a
 
 
 @pytest.mark.parametrize("checks", ["host-memory", "bounds, race, uninitialized, host-memory"])
-@pytest.mark.parametrize("case", MEMORY)
-def test_host_memory_at_run_time(
-    tmp_path: Path, shared_cache: dict[str, str], case: str, checks: str
-) -> None:
-    before, after, good = MEMORY[case]
-    (tmp_path / "k.mlir").write_text(ACCESSES.replace("BODY", before).replace("END", after))
+def test_host_memory_at_run_time(tmp_path: Path, shared_cache: dict[str, str], checks: str) -> None:
+    programs = []
+    for number, (before, after, _) in enumerate(MEMORY.values()):
+        (tmp_path / f"k{number}.mlir").write_text(ACCESSES.replace("BODY", before).replace("END", after))
+        programs.append(f"  app{number}: {{sources: [k{number}.mlir, main.c]}}\n")
     (tmp_path / "main.c").write_text(
         "#include <stdint.h>\nstruct { void *base, *data; int64_t offset, size, stride; } m;\n"
         "float values[64];\nvoid _mlir_ciface_run(void *);\n"
@@ -248,16 +260,19 @@ def test_host_memory_at_run_time(
     )
     (tmp_path / "targets.yaml").write_text(
         f"version: 1\ntargets: {{c: {{kind: cpu, chip: x86-64-v2, sanitize: [{checks}]}}}}\n"
-        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+        f"programs:\n{''.join(programs)}"
     )
-    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache)
-    if good:
-        assert (outcome.code, outcome.err.count("no problems found")) == (0, 1), outcome.err
-    else:
+    built = gpubuild("build", "-q", cwd=tmp_path, env=shared_cache)
+    assert built.code == 0, built.err
+    for number, (_, _, good) in enumerate(MEMORY.values()):
+        outcome = run_on_cpu(tmp_path / f"build/app{number}/app{number}")
+        if good:
+            assert (outcome.code, outcome.err.count("no problems found")) == (0, 1), outcome.err
+            continue
         assert outcome.code == 66
         assert (
-            "gpubuild: check: access to host memory in kernel @f of module @k\n  at k.mlir:17:7"
-            in outcome.err
+            "gpubuild: check: access to host memory in kernel @f of module @k\n"
+            f"  at k{number}.mlir:17:7" in outcome.err
         )
         assert ", written by work-item (0, 0, 0) of workgroup (0, 0, 0)\n  a GPU cannot access" in outcome.err
         assert "64 times in this launch" in outcome.err

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 from e2e import cpu_harness
-from kernels.program import CPU, Program, ulps
+from kernels.operations.groups import GROUPS
+from kernels.program import AMD_OLD, CPU, NVIDIA_OLD, Program, ulps
 from once import once
 from unit.engine.device_steps import compile_module, in_child
 
 from gpubuild.model.digest import digest_bytes
+
+# Code generators take most of the time, so that what other rows test in part takes a sample of the rows; all
+# where this is set.
+ALL_ROWS = "GPUBUILD_TEST_OPTIMISED" in os.environ
+
+
+def in_sample(program: Program, one_in: int) -> bool:
+    """Whether a test that takes one row in so many takes this one."""
+    return ALL_ROWS or crc32(program.name.encode()) % one_in == 0
+
+
+def rows_for(group: str, target: str) -> list[Program]:
+    """The rows that are compiled for ``target``: all for the newer GPUs, a quarter for the older."""
+    return [
+        p
+        for p in GROUPS[group]
+        if target not in p.refused and (target not in (NVIDIA_OLD, AMD_OLD) or in_sample(p, 4))
+    ]
 
 
 def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:

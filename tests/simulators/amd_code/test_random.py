@@ -18,7 +18,7 @@ from simulators.device_ir.test_amd import ASSERTION, FAILED, MESSAGES, SAID, ran
 from unit.engine.backends.amd.test_workarounds import TURNS
 from unit.engine.device_steps import compile_module, in_child, kernel
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "40"))
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "20"))
 CPU_SECONDS = 3600
 
 

@@ -36,13 +36,13 @@ def test_ptx_gives_what_numpy_gives(group, target):
 
 BROKEN_GROUPS = ("gpu", "gpu: subgroups")  # the others are changed in what CPUs do alike
 BROKEN = [
-    p for group in BROKEN_GROUPS for p in GROUPS[group] if p.breaks and p in programs_of(group, "sm_60")
+    p for group in BROKEN_GROUPS for p in GROUPS[group] if p.breaks and p in programs_of(group, "sm_90")
 ]
 
 
 def test_a_change_of_the_program_is_noticed():
     """Each is changed in its text as for the CPU; a wrong result, or work-items that cannot go on."""
-    found = outcomes(ptx_text("sm_60", module_text(BROKEN, broken=True), opt_level=1), "sm_60", BROKEN)
+    found = outcomes(ptx_text("sm_90", module_text(BROKEN, broken=True), opt_level=1), "sm_90", BROKEN)
     assert len(found) > 100
     assert [name for name, said in found.items() if said == RIGHT] == []
 
