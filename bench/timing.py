@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has compiled modules
 
 
 @dataclass(slots=True)

@@ -104,6 +104,7 @@ class Builder:
                 plan = self._full_plan(programs, plan)
                 self._run(plan)
                 self._remove_leftovers(programs, plan)
+            self._store_rest()
             self._executor.finish()
         except KeyboardInterrupt:
             self._executor.cancel()
@@ -151,6 +152,7 @@ class Builder:
         if not run:
             return self._full_plan(programs, plan)
         self._run(plan, dry_run=False)
+        self._store_rest()
         if any(self._reports[s].status is not Status.UP_TO_DATE for s in plan.steps):
             self._save_state()  # SCons asks for each program in turn
         for report in self._reports.values():
@@ -232,8 +234,7 @@ class Builder:
         with self._lock:
             if report is None:
                 report = collect(self._runner, prepared, future, workdir)
-                while self._runner.unstored:
-                    self._runner.store_next()
+                self._store_rest()
             self._note(report)
         return report
 
@@ -303,6 +304,10 @@ class Builder:
             keep_going=self._options.keep_going,
             dry_run=self._options.dry_run if dry_run is None else dry_run,
         ).run()
+
+    def _store_rest(self) -> None:
+        while self._runner.unstored:
+            self._runner.store_next()
 
     def _note(self, report: StepReport) -> None:
         self._reports[report.id] = report

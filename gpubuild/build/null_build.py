@@ -145,8 +145,11 @@ class Receipt:
         document: dict[str, Any] = json.loads(self._show)
         return document
 
-    def proves(self, request: Request) -> bool:
-        """Whether ``request`` has nothing to do; if files had to be read, write the receipt again."""
+    def proves(self, request: Request, *, writes: bool = True) -> bool:
+        """Whether ``request`` has nothing to do.
+
+        With ``writes``, what was read is noted in the receipt, and edited comments move the lines of places.
+        """
         check = self._check
         if check["request"] != request or check["scene"] != host_facts():
             return False
@@ -160,9 +163,9 @@ class Receipt:
         doubtful.update(_changed(check["files"]))
         if not doubtful:
             return True
-        return self._read_again(doubtful)
+        return self._read_again(doubtful, writes)
 
-    def _read_again(self, doubtful: set[str]) -> bool:
+    def _read_again(self, doubtful: set[str], writes: bool) -> bool:
         """Whether files whose stat data prove nothing have the same content."""
         known = _unpack(self._check["files"])
         executables = set(self._check["executables"])
@@ -180,9 +183,11 @@ class Receipt:
             if path in executables and not os.stat(path).st_mode & 0o100:
                 return False
             known[path] = found
-        if edited and not self._move_lines(edited, known):
+        if edited and not self._move_lines(edited, known, writes):
             self.edited = edited[0]
             return False
+        if not writes:
+            return True
         doubtful.update(table for path in edited for table in self._check["tables"][path])
         still_doubtful = [p for p in doubtful if not is_settled(known[p][0], known[p][1])]
         self._check["files"] = pack_files(known)
@@ -193,7 +198,7 @@ class Receipt:
             pass  # then the next check reads the files again
         return True
 
-    def _move_lines(self, sources: list[str], known: dict[str, Known]) -> bool:
+    def _move_lines(self, sources: list[str], known: dict[str, Known], writes: bool) -> bool:
         """Whether only comments of sources were edited; if so, their tables of places get the new lines.
 
         Nothing else that the build has made contains numbers of lines, except texts for error messages, which
@@ -213,6 +218,8 @@ class Receipt:
                         new = moved(_content(table, known[table][2]), text)
                         if new is None:
                             return False
+                        if not writes:
+                            continue
                         write_atomically(table, new)
                         found = _digest_again(table)
                         if found is None:

@@ -71,7 +71,7 @@ class Schedule:
         self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
 
     def run(self) -> None:
-        """Run all steps that were not reported yet."""
+        """Run all steps that were not reported yet. The last results may stay unstored."""
         plan, reports = self._plan, self._reports
         self._waiting = {s: plan.needs(s) - reports.keys() for s in plan.steps if s not in reports}
         known = {s: self._expect(plan.steps[s]) for s in self._waiting} if self._is_whole else {}
@@ -96,8 +96,6 @@ class Schedule:
                 for step_id in self._busy.pop(prepared.key, ()):
                     self._push(step_id)
                 self._done(collect(self._runner, prepared, future, workdir))
-        while self._runner.unstored:
-            self._runner.store_next()
         for step_id in self._waiting:
             if step_id not in reports:
                 self._note(skipped(plan.steps[step_id], STOPPED))

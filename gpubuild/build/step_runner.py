@@ -18,7 +18,7 @@ from gpubuild.execute.workdir import WorkArea
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.result import FIRST_BUILD, Status, StepReport
-from gpubuild.model.step import Action, ActionResult, Blob, CompileParams, Step, StepKind, action_key
+from gpubuild.model.step import Action, ActionResult, CompileParams, Step, StepKind, action_key
 from gpubuild.plan.layout import file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.support.frozen import frozen, replace
@@ -255,7 +255,7 @@ class StepRunner:
         return future, workdir
 
     def _expect_compile_steps(self) -> None:
-        """Announce that a module is new: the back ends are loaded while nothing can be compiled yet."""
+        """Announce that a module may be new: back ends are loaded while nothing can be compiled yet."""
         targets, self._targets = self._targets, ()
         if targets:
             self._executor.expect(CompileParams(module="", target=target) for target in targets)
@@ -273,8 +273,6 @@ class StepRunner:
             why = self._outputs.stale(step, record) or missing
         if prepared.key in self._damaged:
             why += "; its entry in the cache was corrupt: set aside"
-        if step.kind is StepKind.OUTLINE and record and _modules(result) != _modules(record.result):
-            self._expect_compile_steps()
         self._outputs.place(step, result, workdir / "out")
         self._work.reuse(workdir)
         self._remember(prepared, result, why, kept_in="")
@@ -379,10 +377,6 @@ class Prepared:
     why: str  # what differs from its record
     versions: Mapping[str, str]  # of tools, by fingerprint
     started: float  # time.monotonic()
-
-
-def _modules(result: ActionResult) -> list[Blob]:
-    return [blob for blob in result.blobs if blob.name.startswith("module.")]
 
 
 KINDS_WITH_IR = frozenset({StepKind.OUTLINE, StepKind.COMPILE, StepKind.HOST, StepKind.LLVM})

@@ -85,7 +85,7 @@ OPTIONS = {
 }
 
 _NAMED = {spelling: (name, row[1]) for name, row in OPTIONS.items() for spelling in row[0]}
-_NOT_QUICK = {"dry_run", "dump_ir", "message_format", "trace"}
+_NOT_QUICK = {"dump_ir", "message_format", "trace"}
 _STATUS = "up-to-date"
 
 
@@ -114,7 +114,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         found = null_build.read(null_build.path_for(request))
         if found is None:
             return None
-        if not found.proves(request):
+        if not found.proves(request, writes="dry_run" not in options):
             if found.edited.endswith(".mlir"):
                 _load_mlir(options)
             return None
@@ -217,8 +217,8 @@ def _report(options: dict[str, list[str]], found: null_build.Receipt, began: flo
         files = [shown_path(path) for _, path in found.programs]
         more = f" and {len(files) - 3} more" if len(files) > 3 else ""
         steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
-        made = visible(", ".join(files[:3]))
-        out += f"{steps}: {found.steps} up to date in {seconds:.1f} s → {made}{more}\n"
+        made = "" if "dry_run" in options else f" → {visible(', '.join(files[:3]))}{more}"
+        out += f"{steps}: {found.steps} up to date in {seconds:.1f} s{made}\n"
     return out, err
 
 

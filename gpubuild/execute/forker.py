@@ -154,7 +154,8 @@ class Forker:
         part = self._preload.part_for(message.job.params)
         self._load(part)
         idle = [child for child in self._children.values() if child.number is None and not child.ends]
-        child = next((child for child in idle if part in child.loaded and not _is_dead(child)), None)
+        able = [child for child in idle if part in child.loaded and not _is_dead(child)]
+        child = max(able, key=lambda child: len(child.loaded), default=None)  # what it lacks, it loads alone
         if child is None:
             if len(idle) >= self._workers:
                 self._end(idle[0])
@@ -197,7 +198,8 @@ class Forker:
             run_child(theirs, self._run, os.getppid())
         theirs.close()
         _attempt(lambda: os.setpgid(pid, pid))  # the child does so, too
-        child = _Child(pid=pid, channel=ours, loaded=frozenset(self._loaded))
+        # Parts are named by modules, and one may have imported others.
+        child = _Child(pid=pid, channel=ours, loaded=frozenset(self._loaded | sys.modules.keys()))
         self._children[ours.fileno()] = child
         self._poll.register(ours.fileno(), select.POLLIN)
         return child

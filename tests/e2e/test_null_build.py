@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -112,6 +113,13 @@ def test_the_text_is_the_same(settled: Path, arguments: tuple[str, ...]) -> None
     expected = whole(settled, *arguments)
     assert was_quick(settled, *arguments)
     assert lines(gpubuild("build", *arguments, cwd=settled)) == lines(expected)
+
+
+def test_the_text_of_a_dry_run_is_the_same(settled: Path) -> None:
+    assert was_quick(settled, "-n")
+    quick, expected = gpubuild("build", "-n", cwd=settled).out, whole(settled, "-n").out
+    assert re.sub("[0-9.]+ s$", "", quick.strip()) == re.sub("[0-9.]+ s$", "", expected.strip())
+    assert gpubuild("build", cwd=settled).code == 0
 
 
 def test_colour_is_the_same(settled: Path) -> None:

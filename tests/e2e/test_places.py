@@ -164,6 +164,23 @@ def test_a_comment_moves_the_line_and_links_nothing(project: Path, tmp_path: Pat
     assert f"src/app.mlir:{line}:" in gpubuild("build", cwd=other).err
 
 
+def test_a_dry_run_after_an_edited_comment_says_what_a_build_does(project: Path, tmp_path: Path) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in (other / "build").rglob("*") if path.is_file()}
+
+    other = Path(shutil.copytree(project, tmp_path / "copy", symlinks=True))
+    for number in range(1, 7):  # as above
+        (other / "src/app.mlir").write_text("// more\n" * number + SOURCE)
+        before = files()
+        dry = set(gpubuild("build", "-n", "--json", cwd=other).statuses().values())
+        if dry == {"up-to-date"}:
+            break
+        gpubuild("build", cwd=other)
+    assert dry == {"up-to-date"}
+    assert files() == before
+    assert set(gpubuild("build", "--json", cwd=other).statuses().values()) == {"up-to-date"}
+
+
 def test_away_from_the_build_the_operation_is_named(project: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copy(project / "build/app/app", tmp_path / "moved"))
     said = message(moved, "waits")

@@ -249,6 +249,19 @@ def test_the_parts_of_the_engine_are_loaded_for_jobs_that_need_them(tmp_path: Pa
     assert loaded == ["", "some ", "some all ", "some all "]
 
 
+def test_a_process_runs_jobs_of_parts_that_another_part_imported(tmp_path: Path) -> None:
+    def noted(job: Job) -> JobResult:
+        (tmp_path / job.step_id).write_text(str(os.getpid()))
+        return run(job)
+
+    parts = {"quick": "importer", "describe": __name__}
+    executor = LocalExecutor(1, run=noted, preload=lambda _: None, part_for=lambda p: parts[p.source_name])
+    for what in parts:
+        executor.submit(make_job(tmp_path / f"{what}.work", what)).result(PATIENCE)
+    executor.close()
+    assert (tmp_path / "quick").read_text() == (tmp_path / "describe").read_text()
+
+
 def test_the_parts_of_expected_jobs_are_loaded_without_one(tmp_path: Path) -> None:
     def preload(part: str) -> None:
         with (tmp_path / "loaded").open("a") as stream:
