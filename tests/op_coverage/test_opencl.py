@@ -16,7 +16,6 @@ from devices.pack import RUN, Pack, read_results
 from kernels.operations.groups import GROUPS
 from kernels.program import Program, module_text
 from once import once
-from op_coverage.compiling import in_sample
 from op_coverage.opencl import CHIP, REFUSED, reason
 from unit.engine.device_steps import compile_module
 
@@ -24,18 +23,12 @@ from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 
 PER_MODULE = 40
-
-
-def parts(one_in: int) -> list:
-    """Rows to compile together, of all that OpenCL has or of a sample."""
-    return [
-        pytest.param(programs[first : first + PER_MODULE], id=f"{group}.{first // PER_MODULE}")
-        for group, every in GROUPS.items()
-        if (programs := [p for p in every if not reason(p) and in_sample(p, one_in)])
-        for first in range(0, len(programs), PER_MODULE)
-    ]
-
-
+PARTS = [
+    pytest.param(programs[first : first + PER_MODULE], id=f"{group}.{first // PER_MODULE}")
+    for group, every in GROUPS.items()
+    if (programs := [program for program in every if not reason(program)])
+    for first in range(0, len(programs), PER_MODULE)
+]
 VALIDATOR = shutil.which("spirv-val")
 
 
@@ -50,7 +43,7 @@ def built(programs: Sequence[Program]) -> Path:
 
 
 @pytest.mark.skipif(VALIDATOR is None, reason="needs spirv-val (Debian: spirv-tools)")
-@pytest.mark.parametrize("programs", parts(1))
+@pytest.mark.parametrize("programs", PARTS)
 def test_is_valid(programs):
     command = [VALIDATOR, "--target-env", "spv1.3", built(programs)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -58,7 +51,7 @@ def test_is_valid(programs):
 
 
 @pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
-@pytest.mark.parametrize("programs", parts(4))
+@pytest.mark.parametrize("programs", PARTS)
 def test_is_right_on_opencl(tmp_path, programs):
     pack = Pack(tmp_path / "pack", CHIP)
     cases = [operation(program) for program in programs if program.runs]
