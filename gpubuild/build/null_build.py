@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "gpubuild.receipt/2"
 _NO_DIGEST = "-" * 64
+_MOST_BYTES = 1 << 24  # of a source that is searched for comments: the search needs four times as much memory
 
 # Names in a folder of sys.path that can change which of our packages are found.
 _PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "ziglang")
@@ -175,7 +176,8 @@ class Receipt:
             if not digest:  # only its stat data are known
                 return False
             found = _digest_again(path)
-            if found and found[2] != digest and path in self._check["tables"]:
+            small = found is not None and found[0][0] <= _MOST_BYTES
+            if found and found[2] != digest and small and path in self._check["tables"]:
                 edited.append(path)  # perhaps only its comments
             elif found is None or found[2] != digest:
                 self.edited = path if found else ""

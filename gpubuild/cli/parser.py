@@ -201,6 +201,10 @@ def make_parser(*, only: str = "") -> Parser:
         help="print the folder of the CMake package, for gpubuild_DIR, and exit",
     )  # fmt: skip
     parser.add_argument(
+        "--meson-dir", action="version", version=str(Path(__file__).parents[1] / "meson"),
+        help="print the folder of the Meson subproject, to copy to subprojects/gpubuild, and exit",
+    )  # fmt: skip
+    parser.add_argument(
         "--schema", action="version", version=str(Path(__file__).parents[1] / "config" / "schema.json"),
         help="print the path of the JSON Schema of targets.yaml, for editors, and exit",
     )  # fmt: skip

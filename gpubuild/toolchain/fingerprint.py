@@ -47,6 +47,7 @@ SHAPING = (
     "settings.py",
     "support/atomic_write.py",
     "support/code_lines.py",
+    "support/file_stamp.py",
     "support/frozen.py",
     "support/spirv.py",
     "support/text.py",

@@ -136,21 +136,22 @@ int main(void) {
 """
 
 
+def meson_project(project: Project) -> None:
+    """Write the project of the page, by its command."""
+    command = re.search(r"`(mkdir -p subprojects [^`]*)`", PAGE)
+    assert command
+    project.run("sh", "-c", command[1])
+    (project.root / "meson.build").write_text(block("meson"))
+
+
 @pytest.mark.parametrize("product", ["static", "shared"])
 def test_meson(tmp_path: Path, project: Project, product: str) -> None:
     meson = find("meson")
     find("ninja")
     (project.root / "main.c").write_text(MAIN)
-    snippet = block("meson")
-    library = "libscale.a"
-    if product == "shared":
-        library = "libscale.so"
-        snippet = snippet.replace("'libscale.a', 'scale.h'", "'libscale.so', 'scale.h', 'scale.py'")
-        snippet = snippet.replace("get_option('includedir')]", "get_option('includedir'), false]")
-        snippet = re.sub(r",\n +dependencies:[^\]]*\]", "", snippet)
-        assert "threads" not in snippet
+    library = "libscale.a" if product == "static" else "libscale.so"
     (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
-    (project.root / "meson.build").write_text(snippet)
+    meson_project(project)
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
     calls = tmp_path / "calls"
@@ -163,3 +164,32 @@ def test_meson(tmp_path: Path, project: Project, product: str) -> None:
     edit_kernel(project)
     project.run(meson, "compile", "-C", "out")
     assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"
+
+
+def test_a_program_that_is_no_library_in_meson(project: Project) -> None:
+    meson = find("meson")
+    find("ninja")
+    (project.root / "targets.yaml").write_text(block("yaml").replace("static", "object"))
+    meson_project(project)
+    done = subprocess.run(
+        [meson, "setup", "out"],
+        cwd=project.root,
+        env=project.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "program scale is no library: give it `product: static`" in done.stdout
+
+
+def test_other_targets_and_project_files_in_meson(project: Project) -> None:
+    meson = find("meson")
+    find("ninja")
+    (project.root / "main.c").write_text(MAIN)
+    (project.root / "targets.yaml").rename(project.root / "other.yaml")
+    meson_project(project)
+    options = ["-Dgpubuild:project_file=other.yaml", "-Dgpubuild:targets=cpu"]
+    project.run(meson, "setup", "out", *options)
+    assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)
+    assert "sm_90" not in gpubuild("inspect", "out/user", cwd=project.root).out

@@ -270,7 +270,10 @@ def test_module(lib: ModuleType) -> None:
     assert "y: memref<?xf32>, written" in lib.copy_f32.__doc__
     with pytest.raises(AttributeError, match="vectors cannot be called from Python: it takes vector<4xf32>"):
         _ = lib.vectors
-    with pytest.raises(AttributeError, match=r"unranked cannot be called .*: it takes memref<\*xf32>"):
+    with pytest.raises(
+        AttributeError,
+        match=r"unranked cannot be called .*: it takes memref<\*xf32>: write a function for each rank",
+    ):
         _ = lib.unranked
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = lib.nothing

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import ROOT
-from e2e.test_cmake_meson import MAIN, Project, block, find
+from e2e.test_cmake_meson import MAIN, Project, block, find, meson_project
 
 PACKAGE = Path(__file__).parent / "wheel_project"
 USE = """\
@@ -136,6 +136,6 @@ def test_a_meson_project(installed: dict[str, str], tmp_path: Path) -> None:
     find("ninja")
     project = Project(tmp_path / "demo", installed)
     (project.root / "main.c").write_text(MAIN)
-    (project.root / "meson.build").write_text(block("meson"))
+    meson_project(project)
     project.run(meson, "setup", "out")
     assert re.search(r"^Ok: +1", project.run(meson, "test", "-C", "out"), re.M)

@@ -34,16 +34,16 @@ def run(params: LibraryParams, io: StepIO) -> None:
                 "function that is not static",
             )
         if params.product is Product.SHARED:
-            data = _shared(params, io, files, exports)
+            made = _shared(params, io, files, exports)
         else:
             made = link(params.link, io, files, ("-r", "-nostdlib"), libraries=())
-            data = localized(made, exports)
+            made.write_bytes(localized(made.read_bytes(), exports))
             if params.product is Product.STATIC:
-                data = _archive(params.file_name, data, io)
-        io.write("library", data)
+                made = _archive(params.file_name, made, io)
+        io.move_out("library", made)
 
 
-def _shared(params: LibraryParams, io: StepIO, files: Mapping[str, Path], exports: Iterable[str]) -> bytes:
+def _shared(params: LibraryParams, io: StepIO, files: Mapping[str, Path], exports: Iterable[str]) -> Path:
     names = "".join(f'  "{name}";\n' for name in sorted(exports))
     script = f"{{\nglobal:\n{names}local: *;\n}};\n"
     (io.scratch / _VERSION_SCRIPT).write_text(script, encoding="utf-8")
@@ -59,11 +59,11 @@ def _shared(params: LibraryParams, io: StepIO, files: Mapping[str, Path], export
     return link(params.link, io, files, mode)
 
 
-def _archive(file_name: str, data: bytes, io: StepIO) -> bytes:
+def _archive(file_name: str, made: Path, io: StepIO) -> Path:
     member = file_name.removeprefix("lib").removesuffix(".a") + ".o"
-    (io.scratch / member).write_bytes(data)
+    made.rename(io.scratch / member)
     run_driver(io, "ar", ["rcsD", file_name, member]).check("creating a static library")
-    return (io.scratch / file_name).read_bytes()
+    return io.scratch / file_name
 
 
 def exported(files: Mapping[str, Path], io: StepIO) -> set[str]:

@@ -241,11 +241,11 @@ def run(params: LinkParams, io: StepIO) -> None:
     Raises ``StepError`` that names undefined symbols and what to do about them.
     """
     with io.stage("link"):
-        io.write("executable", link(params, io, copy_inputs(io)))
+        io.move_out("executable", link(params, io, copy_inputs(io)))
 
 
 def copy_inputs(io: StepIO) -> dict[str, Path]:
-    """Copy all inputs into the scratch folder and return the files by role.
+    """Copy or link all inputs into the scratch folder and return the files by role.
 
     Their names are fixed, because symbol tables contain names of objects.
     """
@@ -253,7 +253,7 @@ def copy_inputs(io: StepIO) -> dict[str, Path]:
     for name in io.input_names:
         role, _, number = name.partition(".")
         suffix = "a" if role in ("archive", "runtime") else "o"
-        files[name] = io.copy_in(name, f"{role}{number}.{suffix}")
+        files[name] = io.link_in(name, f"{role}{number}.{suffix}")
     return files
 
 
@@ -263,8 +263,8 @@ def link(
     files: Mapping[str, Path],
     mode: Sequence[str] = (),
     libraries: Sequence[str] = _SYSTEM_LIBRARIES,
-) -> bytes:
-    """Return what the inputs in ``files`` are linked into, by flags ``mode`` of the compiler."""
+) -> Path:
+    """Return the file that the inputs in ``files`` are linked into, by flags ``mode`` of the compiler."""
     objects = [file.name for file in files.values() if file.suffix == ".o"]
     archives = [file.name for file in files.values() if file.suffix == ".a"]
     # Archives may need each other and the runtime, in any order.
@@ -290,7 +290,7 @@ def link(
     if made.stderr.strip():
         io.warn("the linker printed: " + first_lines(made.stderr))
     reads.discover()
-    return (io.scratch / _OUTPUT).read_bytes()
+    return io.scratch / _OUTPUT
 
 
 def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> ToolRun:

@@ -16,7 +16,7 @@ import hashlib
 import mmap
 import re
 from binascii import unhexlify
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -73,15 +73,26 @@ class SourceResources:
     """The resources of one source."""
 
     def __init__(self, io: StepIO) -> None:
-        data, self._digits = separate(io.read("source"))
-        data, dense = separate_dense(data)
-        self._digits |= dense
+        self._taken: dict[bytes, str] = {}  # digests of data that are in files already, by their marks
+        taken = take_out(io.chunks("source", _PIECE), io.scratch)
+        if taken is not None:
+            data, self._taken = taken
+            data, self._digits = self._separated(data)
+        if taken is None or _MARK in data:  # for instance in a comment
+            self._taken = {}
+            data, self._digits = self._separated(io.read("source"))
         self.text = io.decode("source", data)
         self._any = "dense_resource" in self.text
         self._has_dense = "dense<" in self.text
         self._io = io
         self._files: dict[str, Path] = {}  # by digest
         self._digests: dict[str, str] = {}  # by the name in the source
+
+    @staticmethod
+    def _separated(data: bytes) -> tuple[bytes, dict[str, Digits]]:
+        data, found = separate(data)
+        data, dense = separate_dense(data)
+        return data, found | dense
 
     def settle(self, module: ir.Module, source: SourceText) -> None:
         """Inline small resources into attributes, and name large ones by their content, in place.
@@ -147,7 +158,10 @@ class SourceResources:
         kind = ir.ShapedType(attribute.type)
         name = _name(attribute)
         if name.startswith(_DENSE) and (op.name not in _CONSTANTS or _is_bits(kind)):
-            return self._digits[name].dense(kind)
+            digits = self._digits[name]
+            if (taken := self._taken.get(digits.mark)) is not None:
+                return _dense_digits((self._io.scratch / file_name(taken)).read_bytes().hex(), kind)
+            return _dense_digits(digits.text[digits.start : digits.end].decode(), kind)
         digest = _digest(attribute)
         if digest in self._files:
             return None
@@ -176,6 +190,9 @@ class SourceResources:
 
     def _stored(self, digits: Digits) -> str:
         """Write data to a file; return their digest. Raises ``ValueError``."""
+        if (taken := self._taken.get(digits.mark)) is not None:
+            self._files[taken] = self._io.scratch / file_name(taken)
+            return taken
         path = self._io.scratch / "resource"
         with path.open("wb") as stream:
             digest = digits.copy_to(stream)
@@ -393,7 +410,11 @@ def _dense(data: bytes | memoryview, kind: ir.ShapedType) -> ir.Attribute:
         data = bits.to_bytes(-(-len(data) // _BYTE), "little")
     if not len(data):
         return ir.Attribute.parse(f"dense<> : {kind}")
-    return ir.Attribute.parse(f'dense<"0x{data.hex()}"> : {kind}')
+    return _dense_digits(data.hex(), kind)
+
+
+def _dense_digits(digits: str, kind: ir.Type) -> ir.Attribute:
+    return ir.Attribute.parse(f'dense<"0x{digits}"> : {kind}')
 
 
 def _printed(attribute: ir.Attribute) -> Digits | None:
@@ -440,9 +461,89 @@ class Digits:
                 stream.write(data)
         return Digest(digest.hexdigest())
 
-    def dense(self, kind: ir.Type) -> ir.Attribute:
-        """Return the `dense` attribute that the digits were taken from."""
-        return ir.Attribute.parse(f'dense<"0x{self.text[self.start : self.end].decode()}"> : {kind}')
+    @property
+    def mark(self) -> bytes:
+        """The text, if it is as short as a mark of :func:`take_out`."""
+        return self.text[self.start : self.end] if self.end - self.start == _MARK_BYTES else b""
+
+
+_MARK = b"gpubuild:"  # none is valid MLIR where digits are
+_MARK_BYTES = len(_MARK) + 64 + 1  # even, as numbers of digits are
+_PIECE = 1 << 20  # bytes of text at once: a long run is in two pieces at least
+
+
+def take_out(pieces: Iterable[bytes], folder: Path) -> tuple[bytes, dict[bytes, str]] | None:
+    """Return a text with marks in place of long runs of digits, and the digests of their data by mark.
+
+    So the text never is in memory as a whole. The data are files of ``folder`` then. ``None`` is for a text
+    with other characters than digits in a run.
+    """
+    kept: list[bytes] = []
+    found: dict[bytes, str] = {}
+    pending, run = b"", None
+    try:
+        for piece in pieces:
+            if run is None:
+                pending += piece
+            else:
+                digits, quote, pending = piece.partition(b'"')
+                run.add(digits)
+                if quote:
+                    shown, digest = run.close()
+                    kept += (shown, quote)
+                    if digest:
+                        found[shown] = digest
+                    run = None
+            begin = pending.rfind(_RUN)
+            if begin < 0 or pending.find(b'"', begin + len(_RUN)) >= 0:
+                kept.append(pending[:-_OVERLAP])
+                pending = pending[-_OVERLAP:]
+            elif len(pending) - begin >= _LARGE_BYTES:  # perhaps twice as many
+                begin += len(_RUN) if pending[:begin].endswith(b"dense<") else len(_RUN) + _ALIGNMENT_DIGITS
+                kept.append(pending[:begin])
+                run = _Run(folder)
+                run.add(pending[begin:])
+                pending = b""
+    except ValueError:
+        return None
+    return None if run is not None else (b"".join([*kept, pending]), found)
+
+
+_RUN = b'"0x'
+_OVERLAP = len(b'dense<"0x')
+
+
+class _Run:
+    """A long run of digits, whose data are written to a file of ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "resource"
+        self._stream = self._path.open("wb")
+        self._digest = hashlib.sha256()
+        self._odd = b""  # a digit without its second one
+
+    def add(self, digits: bytes) -> None:
+        """Write more data. Raises ``ValueError`` for other characters."""
+        digits = self._odd + digits
+        whole = len(digits) // 2 * 2
+        self._odd = digits[whole:]
+        data = unhexlify(memoryview(digits)[:whole])
+        self._digest.update(data)
+        self._stream.write(data)
+
+    def close(self) -> tuple[bytes, str]:
+        """Name the file by its digest, and return a mark and that; or return a short run and "".
+
+        Raises ``ValueError`` for an odd number of digits.
+        """
+        self._stream.close()
+        if self._odd:
+            raise ValueError("odd-length string")
+        if self._path.stat().st_size < _LARGE_BYTES:
+            return self._path.read_bytes().hex().encode(), ""
+        digest = self._digest.hexdigest()
+        self._path.rename(self._path.with_name(file_name(digest)))
+        return _MARK + digest.encode() + b".", digest
 
 
 def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
@@ -498,7 +599,8 @@ def separate_dense(text: bytes) -> tuple[bytes, dict[str, Digits]]:
     while (at := text.find(_HEXADECIMAL, at)) >= 0:
         start = at + len(_HEXADECIMAL)
         end = text.find(b'">', start)
-        if end - start >= 2 * _LARGE_BYTES and not (end - start) % 2:
+        is_large = end - start >= 2 * _LARGE_BYTES or text.startswith(_MARK, start)
+        if is_large and not (end - start) % 2:
             name = f"{_DENSE}{len(found)}"
             found[name] = Digits(text=text, start=start, end=end)
             kept.append(text[copied:at] + f'dense_resource<"{name}"'.encode())

@@ -8,6 +8,7 @@ recorded (*discovered*), and a result is valid while they are unchanged.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import time
@@ -31,9 +32,11 @@ from gpubuild.errors import (
 from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import STAGE_FILE, Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
+from gpubuild.support.file_stamp import Stat, stamp, stat_of
 
 T = TypeVar("T")
 
+_LARGE_BYTES = 1 << 24  # from here on, a copy of an input costs more than another look at its stat data
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
@@ -60,6 +63,7 @@ class StepIO:
         self._written: dict[str, Path] = {}
         self._digests: dict[str, Digest] = {}  # of outputs, where they are known
         self._discovered: list[tuple[str, Digest]] = []
+        self._in_place: dict[str, Stat] = {}  # inputs that are read where they are
         self._warnings: list[str] = []
 
     @property
@@ -90,11 +94,32 @@ class StepIO:
         _verify(data, item)
         return data
 
+    def chunks(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield input ``name`` in pieces of ``size`` bytes.
+
+        Raises ``InputChangedError`` at the end on a mismatch: do not use the bytes before.
+        """
+        item = self._inputs[name]
+        digest = hashlib.sha256()
+        try:
+            with item.path.open("rb", buffering=0) as stream:
+                while data := stream.read(size):
+                    digest.update(data)
+                    yield data
+        except OSError as error:
+            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        if digest.hexdigest() != item.digest:
+            raise _changed(item)
+
     def view(self, name: str) -> memoryview:
-        """Map input ``name``, verified like :meth:`read`: for outputs of other steps, which no user edits."""
+        """Map input ``name``, verified like :meth:`read`: for outputs of other steps, which no user edits.
+
+        :meth:`finish` refuses the result if the file has changed since.
+        """
         item = self._inputs[name]
         try:
             with item.path.open("rb") as stream:
+                self._in_place.setdefault(name, stamp(os.fstat(stream.fileno())))
                 empty = not os.fstat(stream.fileno()).st_size
                 data = memoryview(b"" if empty else mmap(stream.fileno(), 0, access=ACCESS_READ))
         except OSError as error:
@@ -136,6 +161,19 @@ class StepIO:
         path.write_bytes(self.read(name))
         return path
 
+    def link_in(self, name: str, filename: str) -> Path:
+        """Do what :meth:`copy_in` does, with a link to a large file, for a tool that only reads it."""
+        item = self._inputs[name]
+        try:
+            if item.path.stat().st_size < _LARGE_BYTES:
+                return self.copy_in(name, filename)
+        except OSError as error:
+            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        self.view(name)
+        path = self._scratch / filename
+        path.symlink_to(item.path.absolute())
+        return path
+
     def write(self, name: str, data: bytes | str) -> None:
         """Write output ``name``."""
         self.out_path(name).write_bytes(data.encode() if isinstance(data, str) else data)
@@ -147,10 +185,11 @@ class StepIO:
         self._written[name] = self._out / name
         return self._written[name]
 
-    def move_out(self, name: str, path: Path, digest: Digest) -> None:
-        """Make the file at ``path``, whose content has ``digest``, the output ``name``."""
+    def move_out(self, name: str, path: Path, digest: Digest | None = None) -> None:
+        """Make the file at ``path``, whose content has ``digest`` if that is known, the output ``name``."""
         path.rename(self.out_path(name))
-        self._digests[name] = digest
+        if digest is not None:
+            self._digests[name] = digest
 
     def tool_out(self, name: str) -> str:
         """Return :meth:`out_path` relative to :attr:`scratch`: ld.lld replaces each ``%`` in a path."""
@@ -199,7 +238,15 @@ class StepIO:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
 
     def finish(self) -> JobResult:
-        """Digest the outputs. Raises ``StepError`` when one is missing or not declared."""
+        """Digest the outputs. Raises ``StepError`` when one is missing or not declared.
+
+        Raises ``InputChangedError`` when an input that was read where it is has changed meanwhile.
+        """
+        for name, seen in self._in_place.items():
+            with suppress(OSError):
+                if stat_of(self._inputs[name].path) == seen:
+                    continue
+            raise _changed(self._inputs[name])
         expected = set(self._job.output_names) if self._job.output_names else set(self._written)
         paths = {name: self._out / name for name in sorted(expected)}
         if set(self._written) - expected or not all(path.is_file() for path in paths.values()):
@@ -260,10 +307,13 @@ def _explained(error: BaseException) -> StepError | None:
 
 def _verify(data: bytes | memoryview, item: JobInput) -> None:
     if digest_bytes(data) != item.digest:
-        raise InputChangedError(
-            f"{item.path} changed while the build was running",
-            hint="build again; nothing was stored",
-        )
+        raise _changed(item)
+
+
+def _changed(item: JobInput) -> InputChangedError:
+    return InputChangedError(
+        f"{item.path} changed while the build was running", hint="build again; nothing was stored"
+    )
 
 
 def no_room(error: BaseException) -> StepError | None:

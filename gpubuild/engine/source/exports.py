@@ -31,6 +31,7 @@ _READS = {
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
 _KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 _GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
+_UNRANKED = ": write a function for each rank, which calls this one with the result of memref.cast"
 _TAKES = "takes"
 _RETURNS = "returns"
 
@@ -116,7 +117,8 @@ def _kind(type_: ir.Type, verb: str, reasons: list[str]) -> Kind:
     text = str(type_)
     if not isinstance(type_, ir.MemRefType):
         if text not in _ELEMENTS:
-            reasons.append(f"{verb} {text}")
+            unranked = isinstance(type_, ir.UnrankedMemRefType)
+            reasons.append(f"{verb} {text}{_UNRANKED if unranked else ''}")
         return Kind(text=text, element=text, sizes=None, strides=[], offset=0, contiguous=True, space="")
     element = str(type_.element_type)
     strides: list[int | None] = []

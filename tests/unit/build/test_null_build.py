@@ -201,6 +201,17 @@ def test_an_edited_comment_moves_places_only(world: World) -> None:
     assert world.proven()
 
 
+def test_a_large_source_is_not_searched_for_comments(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = world.root / "app.mlir"
+    world.good_build()
+    monkeypatch.setattr(null_build, "_MOST_BYTES", 20)
+    source.write_text("// a comment\nk one\n")
+    assert world.proven()
+    time.sleep(TICK)
+    source.write_text("// a longer comment\nk one\n")
+    assert not world.proven()
+
+
 def test_comments_that_could_change_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Debug information has lines, another step reads the source, a warning names a line."""
     source = world.root / "app.mlir"

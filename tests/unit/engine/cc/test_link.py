@@ -8,7 +8,7 @@ import pytest
 from unit.engine.steps import Tools, run_step, system_tools
 
 from gpubuild.engine.cc.link import link_error, undefined_hint
-from gpubuild.errors import StepError
+from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import LinkParams, StepKind
 
@@ -179,3 +179,25 @@ def test_a_folder_of_libraries_relative_to_the_project() -> None:
     output = "/usr/bin/ld: cannot find -lx: No such file or directory"
     assert "list lib/libx.a under sources:" in link_error(output, "", ("-s", "-Llib")).hint
     assert link_error(output, "", ("-L/opt/lib",)).hint.startswith("install the library x")
+
+
+def test_large_objects_are_not_copied(made: Path) -> None:
+    (made / "big.c").write_text("char big[1 << 25] = {1};\n")
+    subprocess.run([*system_tools()["cc"], "-c", "big.c"], cwd=made, check=True)
+    inputs = {"object.0": made / "main.o", "object.1": made / "value.o", "object.2": made / "big.o"}
+    ran = run_step(made / "step", StepKind.LINK, LinkParams(), inputs, ("executable",), system_tools())
+    assert len(ran.outputs["executable"]) > 1 << 25
+    linked = [path.name for path in (made / "step/job/tmp").iterdir() if path.is_symlink()]
+    assert linked == ["object2.o"]
+
+
+def test_a_large_object_that_changes_meanwhile(made: Path) -> None:
+    (made / "big.c").write_text("char big[1 << 25] = {1};\n")
+    subprocess.run([*system_tools()["cc"], "-c", "big.c"], cwd=made, check=True)
+    compiler = made / "cc"
+    compiler.write_text(f'#!/bin/sh\nprintf x >> {made}/big.o\nexec {system_tools()["cc"][0]} "$@"\n')
+    compiler.chmod(0o755)
+    inputs = {"object.0": made / "main.o", "object.1": made / "value.o", "object.2": made / "big.o"}
+    tools = system_tools() | {"cc": (str(compiler),)}
+    with pytest.raises(InputChangedError, match=r"big\.o changed while"):
+        run_step(made / "step", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)

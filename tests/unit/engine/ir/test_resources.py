@@ -14,7 +14,7 @@ from unit.engine.steps import Ran, run_step
 from unit.projects import TARGETS
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.resources import Digits, file_name, separate
+from gpubuild.engine.ir.resources import Digits, file_name, separate, take_out
 from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Offload
@@ -443,3 +443,58 @@ def test_large_dense_constants_of_another_size_are_errors() -> None:
     assert diagnostic.message == 'dense<"0x…"> has 1048576 bytes, tensor<5000xf32> needs 20000'
     assert diagnostic.location is not None
     assert diagnostic.location.line == 1
+
+
+# ---- long runs of digits ----
+
+LONG = bytes(range(256)) * 8192  # 2 MiB
+SHORTER = LONG[: 1 << 20]
+MIDDLE = SHORTER[1:]  # stays where it is
+
+
+def in_pieces(text: bytes, size: int, folder: Path) -> tuple[bytes, dict[bytes, str]] | None:
+    folder.mkdir()
+    return take_out((text[at : at + size] for at in range(0, len(text), size)), folder)
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) - 1, 999_983])
+def test_long_runs_become_files(tmp_path: Path, size: int) -> None:
+    constant = 'dense<"0x' + SHORTER.hex() + '"> : tensor<1048576xi8>, "0x12", '
+    text = (constant + section(w=LONG, small=SMALL, m=MIDDLE, c=SHORTER)).encode()
+    taken = in_pieces(text, size, tmp_path / "out")
+    assert taken is not None
+    kept, found = taken
+    assert MIDDLE.hex() in kept.decode()
+    assert len(kept) - 2 * len(MIDDLE) < 1000
+    assert sorted(found.values()) == sorted({digest_bytes(LONG), digest_bytes(SHORTER)})
+    for mark, digest in found.items():
+        content = (tmp_path / "out" / file_name(digest)).read_bytes()
+        assert digest_bytes(content) == digest
+        kept = kept.replace(mark, content.hex().encode())
+    assert kept == text
+
+
+@pytest.mark.parametrize("text", ['"0x0{}"', '"0x010000000g{}"', '"0x{}g0"', '"0x{}'])
+def test_texts_with_other_runs_stay(tmp_path: Path, text: str) -> None:
+    assert in_pieces(text.format(LONG.hex()).encode(), 1 << 20, tmp_path / "out") is None
+
+
+def test_a_long_run_in_a_comment(tmp_path: Path) -> None:
+    source = PROGRAM + f'// "0x{LONG.hex()}"\n'
+    assert without_places(outlined(source + section(w=LARGE, c=OTHER))) == without_places(
+        outlined(PROGRAM + section(w=LARGE, c=OTHER))
+    )
+
+
+def test_long_constants_of_bits_stay_dense() -> None:
+    count = 8 * len(LONG)
+    source = f'func.func @f() -> tensor<{count}xi1> {{\n%c = arith.constant dense<"0x{LONG.hex()}"> : '
+    outputs = outlined(f"{source}tensor<{count}xi1>\nreturn %c : tensor<{count}xi1>\n}}\n")
+    assert LONG.hex()[:9000].upper().encode() in outputs["host.mlir"].upper()
+
+
+def test_a_resource_of_another_size_than_its_name(tmp_path: Path) -> None:
+    name = f"sha256_{digest_bytes(LONG)}"
+    with pytest.raises(StepError) as caught:
+        outlined(PROGRAM.replace("<w>", f"<{name}>") + section(**{name: LONG, "c": OTHER}))
+    assert "has 2097152 bytes, tensor<2000xf32> needs 8000" in caught.value.diagnostics[0].message
