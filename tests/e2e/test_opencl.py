@@ -257,8 +257,10 @@ func.func @main() -> i32 {
   scf.for %i = %zero to %many step %one {
     gpu.launch_func @k::@nothing blocks in (%one, %one, %one) threads in (%one, %one, %one)
   }
-  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one) args(%x : memref<?xf32>)
-  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one) args(%x : memref<?xf32>)
+  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one)
+    args(%x : memref<?xf32>)
+  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one)
+    args(%x : memref<?xf32>)
   %code = arith.constant 0 : i32
   return %code : i32
 }
