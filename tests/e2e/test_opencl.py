@@ -22,7 +22,6 @@ EXAMPLES = {
     "reduction": ["reduction.mlir"],
     "softmax": ["softmax.mlir", "main.c"],
 }
-SLOW_EXAMPLES = ("matrix_units",)  # Intel's compiler takes minutes
 FAILING = """
 module attributes {gpu.container_module} {
 gpu.module @k {
@@ -132,8 +131,6 @@ def test_all_examples(tmp_path: Path) -> None:
     """The repository's own project for SPIR-V alone."""
     project = yaml.safe_load((ROOT / "targets.yaml").read_text())
     project["targets"] = {"spirv": {}}
-    for name in SLOW_EXAMPLES:
-        del project["programs"][name]
     for program in project["programs"].values():
         program.pop("targets", None)
         program.pop("modules", None)
