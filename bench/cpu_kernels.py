@@ -1,11 +1,12 @@
-"""CPU kernels: gpubuild's against C by gcc and clang, and against PoCL, all in one run and in turns.
+"""CPU kernels: gpubuild's against C by gcc and clang, PoCL and our SPIR-V, all in one run and in turns.
 
     python bench/cpu_kernels.py [--rounds 15] [--quick] [--only TEXT] [--peers FOLDER] [-o FILE]
 
 Every result is verified. Writes bench/results/cpu_kernels.md: medians in milliseconds, and ratios.
 PoCL is Debian's pocl-opencl-icd; pyopencl comes from bench/requirements.txt, in the environment that
-``--peers`` names (default build/bench-venv), made with the Python that runs this. What is not there is
-left out, and the result says so.
+``--peers`` names (default build/bench-venv), made with the Python that runs this. Our SPIR-V runs on Intel's
+OpenCL runtime (PyPI: intel-opencl-rt), in this Python's environment or the one that GPUBUILD_TEST_OPENCL
+names. What is not there is left out, and the result says so.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cpu_goals import goal_lines
 from cpu_launch import launch_lines
 from cpu_problems import PROBLEMS, Problem
 from cpu_threads import Turn, take_turn, thread_lines
+from cpu_worker import SPIRV
 from scaling import scaling_lines
 from timing import ROOT, machine
 
@@ -49,14 +51,17 @@ class Contender:
         cls, folder: Path, packages: Path | str, label: str, threads: int, *, only_ours: bool = False
     ) -> Contender | None:
         """``packages`` is where PoCL is, if it is there; ``only_ours`` leaves C out, too."""
-        names = ("GPUBUILD_CPU_THREADS", "POCL_MAX_PTHREAD_COUNT")
+        from devices import at_hand
+
+        names = ("GPUBUILD_CPU_THREADS", "POCL_MAX_PTHREAD_COUNT", "DPCPP_CPU_NUM_CUS")
+        intel = {**(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"}
         process = subprocess.Popen(
             [sys.executable, HERE / "cpu_worker.py", *(["--only-ours"] if only_ours else []), folder]
             + ([packages] if packages else []),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | dict.fromkeys(names, str(threads)),
+            env=os.environ | intel | dict.fromkeys(names, str(threads)),
         )
         made = cls(label, process)
         return made if made._answer() == "ready" else None
@@ -107,6 +112,16 @@ def compile_c(folder: Path) -> list[str]:
     return found
 
 
+def compile_spirv(folder: Path) -> None:
+    """Write our SPIR-V image, which the contenders take where it is."""
+    from unit.engine.device_steps import compile_module
+    from unit.runtime.programs import container
+
+    chip = "spirv1.3"
+    text = (KERNELS / "kernels.mlir").read_text().replace("@bench", "@k")
+    (folder / SPIRV).write_bytes(container((chip, compile_module(text, chip).object)))
+
+
 def contenders(folder: Path, peers: Path) -> list[Contender]:
     """A process for each number of threads, with ours, C and, where it is there, PoCL."""
     packages = next(
@@ -155,6 +170,7 @@ def main() -> None:
     options.add_argument("--peers", type=Path, default=ROOT / "build" / "bench-venv")
     options.add_argument("-o", "--output", type=Path, default=HERE / "results" / "cpu_kernels.md")
     chosen = options.parse_args()
+    from devices import at_hand
     from e2e.cpu_harness import build_runtime, compile_module
 
     rounds = 3 if chosen.quick else chosen.rounds
@@ -164,6 +180,8 @@ def main() -> None:
         compile_module((KERNELS / "kernels.mlir").read_text(), folder / "k", chip="native")
         tiers = {k["name"]: k["tier"] for k in json.loads((folder / "k/out/info").read_text())["kernels"]}
         compilers = compile_c(folder)
+        if at_hand.opencl() is not None:
+            compile_spirv(folder)
         fleet = contenders(folder, chosen.peers)
         twin = Contender.start(folder, "", "", 1, only_ours=True)
         assert twin is not None
@@ -177,7 +195,9 @@ def main() -> None:
             contender.process.terminate()
         launches = launch_lines(folder, rounds)
         scaling = scaling_lines(folder, rounds)
-    peers = "" if any("PoCL" in t for times in found.values() for t in times) else " PoCL was not there."
+    columns = {column for times in found.values() for column in times}
+    absent = [peer for peer in ("PoCL", "SPIR-V") if peer not in columns]
+    peers = f" {' and '.join(absent)}: not there." if absent else ""
     text = "\n".join(
         [
             "# bench/cpu_kernels.py",
@@ -185,7 +205,8 @@ def main() -> None:
             f"{machine()}; {'; '.join(compilers)}.{peers} Medians of {rounds} rounds in which all take "
             "turns, all of one number of threads on the same arrays; results verified. `plain` is C without "
             "a GPU in mind, on two threads where each takes half of the arrays; `items` has work-items as "
-            "inner loops; all of it -O3 -march=native, `fast` with -ffast-math.",
+            "inner loops; all of it -O3 -march=native, `fast` with -ffast-math. `SPIR-V` is gpubuild's code, "
+            "compiled by Intel's OpenCL runtime.",
             "",
             *table(found),
             "",

@@ -7,7 +7,8 @@ is another matter in each process. Reads one command per line and answers each w
 ``open NUMBER`` makes the data of that problem, runs each variant once and compares its result;
 ``run VARIANT`` times one run, in seconds; ``loop VARIANT COUNT START`` one of COUNT in a row, from the moment
 START on, which is the same for all processes; ``close`` frees the data. Threads come from the environment
-(GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT); C has one, or the halves of what can be cut in two.
+(GPUBUILD_CPU_THREADS, POCL_MAX_PTHREAD_COUNT, DPCPP_CPU_NUM_CUS); C has one, or the halves of what can be
+cut in two. Our SPIR-V runs where FOLDER has the image; the environment then names Intel's OpenCL runtime.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from cpu_problems import PROBLEMS, Arrays, Problem, check
 
 HERE = Path(__file__).parent
+SPIRV = "spirv.container"
 Run = Callable[[], None]
 SHORT_SECONDS = 0.1  # such a run pays for what ran before it elsewhere; the one after it is timed
 
@@ -71,6 +73,31 @@ def c(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
                 function = getattr(library, f"{form}_{problem.peer_kernel.removesuffix('_')}")
                 found[f"{name} {form}".removeprefix("c_")] = partial(run, function)
         return found
+
+    return prepare
+
+
+def spirv(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
+    """Our SPIR-V image through the runtime's own launch; its kernels access the host's arrays."""
+    from devices import runner
+
+    runtime = runner.open_library(folder / "libcpu_device.so")
+    image = (folder / SPIRV).read_bytes()
+    module = runtime.mgpuModuleLoad(image, len(image))
+
+    def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
+        kernel = runtime.mgpuModuleGetFunction(module, problem.kernel.encode())
+        for array in arrays:
+            runtime.mgpuMemHostRegister(array.ctypes.data, array.nbytes)
+        values = [value for array in arrays for value in runner.descriptor(array.ctypes.data, array)]
+        pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        sizes = [(*shape, 1, 1)[:3] for shape in (problem.grid, problem.block)]
+
+        def run(_keep: object = (values, image)) -> None:  # the runtime reads them later
+            runtime.mgpuLaunchKernel(kernel, *sizes[0], *sizes[1], 0, None, pointers, None, len(values))
+            runtime.mgpuStreamSynchronize(None)
+
+        return {"SPIR-V": run}
 
     return prepare
 
@@ -124,6 +151,8 @@ def main() -> None:
     only_ours, *arguments = sys.argv[1:] if sys.argv[1] == "--only-ours" else ["", *sys.argv[1:]]
     folder = Path(arguments[0])
     prepares = [ours(folder), *([] if only_ours else [c(folder)])]
+    if not only_ours and (folder / SPIRV).exists():
+        prepares.append(spirv(folder))
     if len(arguments) > 1:
         sys.path.append(arguments[1])  # behind our own: NumPy is ours
         with contextlib.suppress(ImportError):

@@ -34,6 +34,7 @@ _SIGNATURES = {
     "mgpuMemAlloc": (c_void_p, c_uint64, c_void_p, c_uint32),
     "mgpuMemFree": (None, c_void_p, c_void_p),
     "mgpuMemcpy": (None, c_void_p, c_void_p, c_size_t, c_void_p),
+    "mgpuMemHostRegister": (None, c_void_p, c_uint64),
 }  # fmt: skip
 
 
@@ -65,10 +66,7 @@ def _launch_from(pack: Path, results: Path, device: str, first: int) -> None:
     launches = (pack / LAUNCHES).read_text().splitlines()
     with tempfile.TemporaryFile() as printed, (pack / ARRAYS).open("rb") as arrays:
         os.dup2(printed.fileno(), 1)
-        runtime = ctypes.CDLL(str((pack / LIBRARY).resolve()))
-        for name, (result, *parameters) in _SIGNATURES.items():
-            function = getattr(runtime, name)
-            function.restype, function.argtypes = result, parameters
+        runtime = open_library(pack / LIBRARY)
         modules: dict[str, tuple[int, bytes]] = {}
         for number, line in enumerate(launches[first:], first):
             one = json.loads(line)
@@ -93,6 +91,15 @@ def _launch_from(pack: Path, results: Path, device: str, first: int) -> None:
             _note(results, {"launch": number, "args": offsets, "printed": said})
 
 
+def open_library(path: Path) -> ctypes.CDLL:
+    """The runtime library, whose functions know their parameters."""
+    runtime = ctypes.CDLL(str(path.resolve()))
+    for name, (result, *parameters) in _SIGNATURES.items():
+        function = getattr(runtime, name)
+        function.restype, function.argtypes = result, parameters
+    return runtime
+
+
 def _launch(runtime: ctypes.CDLL, module: int, one: dict, given: dict[int, np.ndarray]) -> None:
     """``given`` holds the arguments by what ``one`` calls them; arrays hold the results afterwards."""
     stream = runtime.mgpuStreamCreate()
@@ -103,7 +110,7 @@ def _launch(runtime: ctypes.CDLL, module: int, one: dict, given: dict[int, np.nd
             runtime.mgpuMemcpy(memory[name], array.ctypes.data, array.nbytes, stream)
     values: list[np.ndarray] = []
     for name in one["args"]:
-        values += _descriptor(memory[name], given[name]) if name in memory else [given[name]]
+        values += descriptor(memory[name], given[name]) if name in memory else [given[name]]
     pointers = (c_void_p * max(1, len(values)))(*(v.ctypes.data for v in values))
     kernel = runtime.mgpuModuleGetFunction(module, one["kernel"].encode())
     sizes = (*one["grid"], *one["block"], one["dynamic_bytes"], stream, pointers, None)
@@ -118,7 +125,8 @@ def _launch(runtime: ctypes.CDLL, module: int, one: dict, given: dict[int, np.nd
         runtime.mgpuMemFree(address, stream)
 
 
-def _descriptor(address: int, array: np.ndarray) -> list[np.ndarray]:
+def descriptor(address: int, array: np.ndarray) -> list[np.ndarray]:
+    """The parameters of a kernel that make a memref like ``array`` at ``address``."""
     strides = [s // array.itemsize for s in array.strides]
     return [np.array(v, np.int64) for v in (address, address, 0, *array.shape, *strides)]
 

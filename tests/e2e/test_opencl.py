@@ -22,7 +22,6 @@ EXAMPLES = {
     "reduction": ["reduction.mlir"],
     "softmax": ["softmax.mlir", "main.c"],
 }
-SLOW_EXAMPLES = ("matrix_units",)  # Intel's compiler takes minutes
 FAILING = """
 module attributes {gpu.container_module} {
 gpu.module @k {
@@ -132,8 +131,6 @@ def test_all_examples(tmp_path: Path) -> None:
     """The repository's own project for SPIR-V alone."""
     project = yaml.safe_load((ROOT / "targets.yaml").read_text())
     project["targets"] = {"spirv": {}}
-    for name in SLOW_EXAMPLES:
-        del project["programs"][name]
     for program in project["programs"].values():
         program.pop("targets", None)
         program.pop("modules", None)
@@ -213,15 +210,98 @@ func.func @main() -> i32 {
 """
 
 
-@pytest.mark.parametrize(("target", "sum_of_lanes"), [("spirv", 496), ("xe", 120)])
+@pytest.mark.parametrize(
+    ("targets", "sum_of_lanes"), [("spirv: {}", 496), ("xe: {}", 120), ("spirv: {}, xe: {}", 120)]
+)
 def test_subgroups_have_the_size_of_the_target(
-    tmp_path: Path, shared_cache: dict[str, str], target: str, sum_of_lanes: int
+    tmp_path: Path, shared_cache: dict[str, str], targets: str, sum_of_lanes: int
 ) -> None:
+    """Of both, Intel's runtime takes the image for Intel's chips."""
     (tmp_path / "k.mlir").write_text(LANES.replace("COUNT", "64"))
     (tmp_path / "targets.yaml").write_text(
-        f"version: 1\ntargets: {{{target}: {{}}}}\nprograms: {{k: {{sources: [k.mlir]}}}}\n"
+        f"version: 1\ntargets: {{{targets}}}\nprograms: {{k: {{sources: [k.mlir]}}}}\n"
     )
     assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
     done = run(tmp_path / "build/k/k", "opencl")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"[{',  '.join([str(sum_of_lanes)] * 64)}]\n")
+
+
+PRINTING = """
+module attributes {gpu.container_module} {
+gpu.module @k {
+  gpu.func @say(%x: memref<?xf32>) kernel {
+    %i = gpu.thread_id x
+    %n = arith.index_cast %i : index to i32
+    %value = memref.load %x[%i] : memref<?xf32>
+    %twice = arith.addf %value, %value : f32
+    gpu.printf "item %d of %lld: %.2f, twice %f %%\\0A", %n, %i, %value, %twice : i32, index, f32, f32
+    memref.store %twice, %x[%i] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @nothing() kernel {
+    gpu.return
+  }
+}
+func.func @main() -> i32 {
+  %one = arith.constant 1 : index
+  %many = arith.constant 5 : index
+  %bytes = arith.constant 256 : index
+  %x = gpu.alloc host_shared (%bytes) : memref<?xf32>
+  %zero = arith.constant 0 : index
+  scf.for %i = %zero to %many step %one {
+    %n = arith.index_cast %i : index to i32
+    %f = arith.sitofp %n : i32 to f32
+    memref.store %f, %x[%i] : memref<?xf32>
+  }
+  scf.for %i = %zero to %many step %one {
+    gpu.launch_func @k::@nothing blocks in (%one, %one, %one) threads in (%one, %one, %one)
+  }
+  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one)
+    args(%x : memref<?xf32>)
+  gpu.launch_func @k::@say blocks in (%one, %one, %one) threads in (%many, %one, %one)
+    args(%x : memref<?xf32>)
+  %code = arith.constant 0 : i32
+  return %code : i32
+}
+}
+"""
+
+
+@pytest.fixture
+def printing(tmp_path: Path, shared_cache: dict[str, str]) -> Path:
+    """A program for OpenCL and the CPU whose kernels print; its folder."""
+    (tmp_path / "k.mlir").write_text(PRINTING)
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {spirv: {}, cpu: {}}\nprograms: {k: {sources: [k.mlir]}}\n"
+    )
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    return tmp_path
+
+
+def test_prints_what_the_cpu_prints(printing: Path) -> None:
+    """The order of work-items is the device's; that of launches is not."""
+    opencl, cpu = (run(printing / "build/k/k", device) for device in ("opencl", "cpu"))
+    assert (opencl.returncode, opencl.stderr, cpu.returncode, cpu.stderr) == (0, "", 0, "")
+    found, expected = opencl.stdout.splitlines(), cpu.stdout.splitlines()
+    assert len(expected) == 10
+    assert "item 3 of 3: 3.00, twice 6.000000 %" in expected[:5]
+    assert "item 3 of 3: 6.00, twice 12.000000 %" in expected[5:]
+    assert sorted(found[:5]) == sorted(expected[:5])
+    assert sorted(found[5:]) == sorted(expected[5:])
+
+
+def test_profiles_as_the_cpu_does(printing: Path) -> None:
+    """Times are the device's own; the memory that launches reach is known on CPUs only."""
+    for device, reached in (("opencl", {"say": None, "nothing": None}), ("cpu", {"say": 2048, "nothing": 0})):
+        profile = printing / f"{device}.json"
+        assert run(printing / "build/k/k", device, GPUBUILD_PROFILE=str(profile)).returncode == 0
+        kernels = {kernel["kernel"]: kernel for kernel in json.loads(profile.read_text())["kernels"]}
+        assert {name: kernel["bytes"] for name, kernel in kernels.items()} == reached
+        assert {name: kernel["launches"] for name, kernel in kernels.items()} == {"say": 2, "nothing": 5}
+        assert kernels["say"]["min_ns"] > 0
+        for kernel in kernels.values():
+            assert kernel["module"] == "k"
+            assert kernel["device"].startswith(device)
+            mean = kernel["total_ns"] // kernel["launches"]
+            assert kernel["min_ns"] <= mean <= kernel["max_ns"] <= kernel["total_ns"]

@@ -35,13 +35,7 @@ OLDER, NEWER = NVIDIA
 CLUSTERS = [name for name, program in PROJECT.programs.items() if OLDER not in program.targets]
 CUDA, HIP, OPENCL = at_hand.cuda(), at_hand.hip(), at_hand.opencl()
 SPIRV = "spirv"
-# Intel's compiler takes up to minutes for them (docs/design/spirv.md).
-SLOW_ON_OPENCL = (
-    set()
-    if os.environ.get("GPUBUILD_TEST_SLOW_OPENCL")
-    else {"gpu.subgroup_mma_compute", "gpu.subgroup_mma_load_matrix"}
-)
-ON_OPENCL = [n for n, p in PROJECT.programs.items() if SPIRV in p.targets and n not in SLOW_ON_OPENCL]
+ON_OPENCL = [n for n, p in PROJECT.programs.items() if SPIRV in p.targets]
 
 
 def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> Path:

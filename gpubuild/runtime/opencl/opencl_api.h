@@ -150,4 +150,28 @@ struct gb_opencl_features {
 
 struct gb_fit gb_opencl_fit(const struct gb_image *image, const struct gb_opencl_features *features);
 
+/* ---- opencl_find.c ---- */
+
+extern struct gb_cl_api gb_cl; /* filled by gb_opencl_find */
+
+/* A device and what it has. */
+struct gb_opencl_facts {
+    void *platform, *handle;
+    char *name;
+    uint64_t svm;
+    bool has_usm;
+    const char *options; /* for the device's compiler */
+    struct gb_cl_usm usm;
+    struct gb_opencl_features features;
+};
+
+/* Find a device by its number: its platform and handle. Returns false, and the reason in *why (free() it), if there is
+ * none that GPUBUILD_DEVICE allows. */
+bool gb_opencl_find(int ordinal, struct gb_opencl_facts *facts, char **why);
+
+/* Ask for all else. Returns false for a device whose memory cannot be used. */
+bool gb_opencl_describe(struct gb_opencl_facts *facts);
+
+const char *gb_opencl_result_name(gb_cl_result result);
+
 #endif

@@ -1,4 +1,4 @@
-/* opencl_device.c: devices with OpenCL 2.1 or newer that take SPIR-V. The loader is opened at the first use.
+/* opencl_device.c: devices with OpenCL 2.1 or newer that take SPIR-V.
  *
  * A stream is an in-order queue. Memory is unified shared memory where the device has it, else shared virtual memory:
  * both give pointers that kernels and the host's calls use alike.
@@ -22,16 +22,12 @@ struct queue {
 
 struct opencl_device {
     struct gb_device base;
-    void *platform, *handle, *context;
+    struct gb_opencl_facts facts;
+    void *context;
     void *queue; /* of the NULL stream */
     pthread_mutex_t lock; /* guards the other queues */
     struct queue *queues;
-    uint64_t svm;
-    bool has_usm;
-    const char *options; /* for the device's compiler */
     uint32_t *failed;    /* kernels store 1 when an assertion failed; made for the first kernel that needs it */
-    struct gb_cl_usm usm;
-    struct gb_opencl_features features;
 };
 
 struct opencl_module {
@@ -53,56 +49,12 @@ struct opencl_event {
     void *recorded; /* NULL: not yet */
 };
 
-static struct gb_cl_api cl;
 /* Used only by opencl_open, under core/module.c's lock, and at the end of the program. */
-static bool ready;
-static uint32_t device_count;
-static struct {
-    void *platform, *handle;
-    uint64_t type;
-} found[GB_MAX_DEVICES];
 static struct opencl_device *devices[GB_MAX_DEVICES];
 static pid_t opened_by; /* 0: no process */
 
-static const char *result_name(gb_cl_result result) {
-    static const struct {
-        gb_cl_result result;
-        const char *name;
-    } names[] = {
-        {-1, "CL_DEVICE_NOT_FOUND"},
-        {-2, "CL_DEVICE_NOT_AVAILABLE"},
-        {-4, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
-        {-5, "CL_OUT_OF_RESOURCES"},
-        {-6, "CL_OUT_OF_HOST_MEMORY"},
-        {-11, "CL_BUILD_PROGRAM_FAILURE"},
-        {-14, "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST"},
-        {-30, "CL_INVALID_VALUE"},
-        {-34, "CL_INVALID_CONTEXT"},
-        {-36, "CL_INVALID_COMMAND_QUEUE"},
-        {-42, "CL_INVALID_BINARY"},
-        {-46, "CL_INVALID_KERNEL_NAME"},
-        {-49, "CL_INVALID_ARG_INDEX"},
-        {-50, "CL_INVALID_ARG_VALUE"},
-        {-51, "CL_INVALID_ARG_SIZE"},
-        {-52, "CL_INVALID_KERNEL_ARGS"},
-        {-54, "CL_INVALID_WORK_GROUP_SIZE"},
-        {-55, "CL_INVALID_WORK_ITEM_SIZE"},
-        {-58, "CL_INVALID_EVENT"},
-        {-59, "CL_INVALID_OPERATION"},
-        {-61, "CL_INVALID_BUFFER_SIZE"},
-        {-63, "CL_INVALID_GLOBAL_WORK_SIZE"},
-        {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i].result == result) {
-            return names[i].name;
-        }
-    }
-    return "an error";
-}
-
 static _Noreturn void fail(gb_cl_result result, const char *call, const struct gb_where *where, const char *details) {
-    gb_fatal_driver(where, call, result, result_name(result), "see the OpenCL specification", details);
+    gb_fatal_driver(where, call, result, gb_opencl_result_name(result), "see the OpenCL specification", details);
 }
 
 static void check(gb_cl_result result, const char *call, const struct gb_where *where) {
@@ -122,16 +74,16 @@ static void *queue_of(struct gb_device *device, void *stream) {
 /* ---- Modules and kernels ---- */
 
 static struct gb_fit opencl_fit(struct gb_device *device, const struct gb_image *image) {
-    return gb_opencl_fit(image, &own(device)->features);
+    return gb_opencl_fit(image, &own(device)->facts.features);
 }
 
 static char *build_log(const struct opencl_device *device, void *program) {
     size_t bytes = 0;
-    if (cl.program_build_info(program, device->handle, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS) {
+    if (gb_cl.program_build_info(program, device->facts.handle, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS) {
         return gb_text("(the driver has no log)");
     }
     char *log = gb_allocate(bytes + 1);
-    cl.program_build_info(program, device->handle, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    gb_cl.program_build_info(program, device->facts.handle, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
     return log;
 }
 
@@ -144,9 +96,9 @@ static void *opencl_module_load(struct gb_device *base, const struct gb_image *i
         gb_fatal(where, "the SPIR-V module is damaged");
     }
     gb_cl_result result = CL_SUCCESS;
-    module->program = cl.program_create(device->context, image->data, image->size, &result);
+    module->program = gb_cl.program_create(device->context, image->data, image->size, &result);
     check(result, "clCreateProgramWithIL", where);
-    result = cl.program_build(module->program, 1, &device->handle, device->options, NULL, NULL);
+    result = gb_cl.program_build(module->program, 1, &device->facts.handle, device->facts.options, NULL, NULL);
     if (result != CL_SUCCESS) {
         fail(result, "clBuildProgram", where, gb_text("the log of the driver's compiler:\n%s", build_log(device, module->program)));
     }
@@ -158,10 +110,10 @@ static void opencl_module_unload(struct gb_device *device, void *handle, const s
     struct opencl_module *module = handle;
     for (struct opencl_kernel *kernel = module->kernels, *next; kernel != NULL; kernel = next) {
         next = kernel->next;
-        check(cl.kernel_release(kernel->handle), "clReleaseKernel", where);
+        check(gb_cl.kernel_release(kernel->handle), "clReleaseKernel", where);
         free(kernel);
     }
-    check(cl.program_release(module->program), "clReleaseProgram", where);
+    check(gb_cl.program_release(module->program), "clReleaseProgram", where);
     gb_spirv_release(&module->content);
     free(module);
 }
@@ -172,11 +124,11 @@ static void allow_all_memory(const struct opencl_device *device, void *kernel, c
                                      CL_KERNEL_EXEC_INFO_INDIRECT_DEVICE_ACCESS_INTEL,
                                      CL_KERNEL_EXEC_INFO_INDIRECT_SHARED_ACCESS_INTEL};
     uint32_t yes = 1;
-    for (size_t i = 0; device->has_usm && i < sizeof kinds / sizeof kinds[0]; i++) {
-        check(cl.set_kernel_info(kernel, kinds[i], sizeof yes, &yes), "clSetKernelExecInfo", where);
+    for (size_t i = 0; device->facts.has_usm && i < sizeof kinds / sizeof kinds[0]; i++) {
+        check(gb_cl.set_kernel_info(kernel, kinds[i], sizeof yes, &yes), "clSetKernelExecInfo", where);
     }
-    if (device->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) {
-        check(cl.set_kernel_info(kernel, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, sizeof yes, &yes),
+    if (device->facts.svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) {
+        check(gb_cl.set_kernel_info(kernel, CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM, sizeof yes, &yes),
               "clSetKernelExecInfo", where);
     }
 }
@@ -196,7 +148,7 @@ static void *opencl_kernel(struct gb_device *base, void *handle, const char *nam
     struct opencl_module *module = handle;
     struct opencl_kernel *kernel = gb_allocate(sizeof *kernel);
     gb_cl_result result = CL_SUCCESS;
-    kernel->handle = cl.kernel_create(module->program, name, &result);
+    kernel->handle = gb_cl.kernel_create(module->program, name, &result);
     check(result, "clCreateKernel", where);
     for (size_t i = 0; i < module->content.kernel_count; i++) {
         if (strcmp(module->content.kernels[i].name, name) == 0) {
@@ -207,7 +159,7 @@ static void *opencl_kernel(struct gb_device *base, void *handle, const char *nam
         gb_fatal(where, "the SPIR-V module has no kernel %s", name);
     }
     allow_all_memory(own(base), kernel->handle, where);
-    bool can_share = own(base)->has_usm || (own(base)->svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
+    bool can_share = own(base)->facts.has_usm || (own(base)->facts.svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) != 0;
     if (own(base)->failed == NULL && can_share) {
         own(base)->failed = opencl_memory_allocate(base, sizeof *own(base)->failed, NULL, true, where);
         *own(base)->failed = 0;
@@ -224,14 +176,14 @@ static gb_cl_result set_arguments(const struct opencl_device *device, const stru
     const uint32_t shape[2] = {launch->block.x, launch->block.y};
     for (uint32_t i = 0; result == CL_SUCCESS && i < kernel->content->parameter_count; i++) {
         if (kernel->content->parameters[i].kind == GB_SPIRV_WORKGROUP) {
-            result = cl.set_argument(kernel->handle, i, launch->shared_bytes > 0 ? launch->shared_bytes : 1, NULL);
+            result = gb_cl.set_argument(kernel->handle, i, launch->shared_bytes > 0 ? launch->shared_bytes : 1, NULL);
         } else if (i >= launch->param_count && kernel->content->parameters[i].kind == GB_SPIRV_VALUE) {
-            result = cl.set_argument(kernel->handle, i, sizeof shape[0], &shape[i - launch->param_count]);
+            result = gb_cl.set_argument(kernel->handle, i, sizeof shape[0], &shape[i - launch->param_count]);
         } else if (kernel->content->parameters[i].kind == GB_SPIRV_VALUE) {
-            result = cl.set_argument(kernel->handle, i, kernel->content->parameters[i].bytes, launch->params[i]);
+            result = gb_cl.set_argument(kernel->handle, i, kernel->content->parameters[i].bytes, launch->params[i]);
         } else {
             const void *address = i < launch->param_count ? *(void *const *)launch->params[i] : device->failed;
-            result = (device->has_usm ? device->usm.set_pointer : cl.set_svm_pointer)(kernel->handle, i, address);
+            result = (device->facts.has_usm ? device->facts.usm.set_pointer : gb_cl.set_svm_pointer)(kernel->handle, i, address);
         }
     }
     return result;
@@ -259,7 +211,7 @@ static void check_launch(const struct opencl_device *device, const struct opencl
                  kernel->content->parameter_count);
     }
     size_t most = 0;
-    check(cl.kernel_limit(kernel->handle, device->handle, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
+    check(gb_cl.kernel_limit(kernel->handle, device->facts.handle, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL),
           "clGetKernelWorkGroupInfo", where);
     if ((size_t)block.x * block.y * block.z > most) {
         gb_fatal(where, "the launch has workgroups of %ux%ux%u work-items; for this kernel the device allows %zu", block.x,
@@ -285,7 +237,7 @@ static void opencl_launch(struct gb_device *base, void *handle, void *stream, co
     const char *call = "clSetKernelArg";
     if (result == CL_SUCCESS) {
         call = "clEnqueueNDRangeKernel";
-        result = cl.launch(queue, kernel->handle, 3, NULL, global, local, 0, NULL, NULL);
+        result = gb_cl.launch(queue, kernel->handle, 3, NULL, global, local, 0, NULL, NULL);
     }
     gb_unlock(&kernel->lock);
     if (result != CL_SUCCESS) {
@@ -293,27 +245,27 @@ static void opencl_launch(struct gb_device *base, void *handle, void *stream, co
                                 grid.z, block.x, block.y, block.z, launch->shared_bytes);
         fail(result, call, where, details);
     }
-    check(cl.flush(queue), "clFlush", where);
+    check(gb_cl.flush(queue), "clFlush", where);
 }
 
 /* ---- Streams and events ---- */
 
 static void *create_queue(const struct opencl_device *device, gb_cl_result *result) {
     static const uint64_t properties[] = {CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0};
-    return cl.queue_create(device->context, device->handle, properties, result);
+    return gb_cl.queue_create(device->context, device->facts.handle, properties, result);
 }
 
 /* Add a marker behind the work of the queue. */
 static void *mark(void *queue, const struct gb_where *where) {
     void *marker = NULL;
-    check(cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
-    check(cl.flush(queue), "clFlush", where);
+    check(gb_cl.marker(queue, 0, NULL, &marker), "clEnqueueMarkerWithWaitList", where);
+    check(gb_cl.flush(queue), "clFlush", where);
     return marker;
 }
 
 static bool is_complete(void *marker, const struct gb_where *where) {
     gb_cl_result status = CL_COMPLETE;
-    check(cl.event_info(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL), "clGetEventInfo", where);
+    check(gb_cl.event_info(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL), "clGetEventInfo", where);
     check(status < 0 ? status : CL_SUCCESS, "an operation of a stream", where);
     return status == CL_COMPLETE;
 }
@@ -327,7 +279,7 @@ static void *opencl_stream_create(struct gb_device *base, const struct gb_where 
         queue = queue->next;
     }
     if (queue != NULL) {
-        check(cl.event_release(queue->last), "clReleaseEvent", where);
+        check(gb_cl.event_release(queue->last), "clReleaseEvent", where);
         queue->last = NULL;
     } else {
         queue = gb_allocate(sizeof *queue);
@@ -356,7 +308,7 @@ static void opencl_stream_destroy(struct gb_device *base, void *stream, const st
 }
 
 static void finish(const struct opencl_device *device, void *queue, const struct gb_where *where) {
-    check(cl.finish(queue), "clFinish", where);
+    check(gb_cl.finish(queue), "clFinish", where);
     check_assertions(device, where);
 }
 
@@ -388,7 +340,7 @@ static void set_recorded(struct opencl_event *event, void *marker, const struct 
     event->recorded = marker;
     gb_unlock(&event->lock);
     if (before != NULL) {
-        check(cl.event_release(before), "clReleaseEvent", where);
+        check(gb_cl.event_release(before), "clReleaseEvent", where);
     }
 }
 
@@ -407,7 +359,7 @@ static void *retain_recorded(struct opencl_event *event, const struct gb_where *
     gb_lock(&event->lock);
     void *recorded = event->recorded;
     if (recorded != NULL) {
-        check(cl.event_retain(recorded), "clRetainEvent", where);
+        check(gb_cl.event_retain(recorded), "clRetainEvent", where);
     }
     gb_unlock(&event->lock);
     return recorded;
@@ -416,8 +368,8 @@ static void *retain_recorded(struct opencl_event *event, const struct gb_where *
 static void opencl_event_synchronize(struct gb_device *device, void *handle, const struct gb_where *where) {
     void *recorded = retain_recorded(handle, where);
     if (recorded != NULL) {
-        check(cl.wait(1, &recorded), "clWaitForEvents", where);
-        check(cl.event_release(recorded), "clReleaseEvent", where);
+        check(gb_cl.wait(1, &recorded), "clWaitForEvents", where);
+        check(gb_cl.event_release(recorded), "clReleaseEvent", where);
         check_assertions(own(device), where);
     }
 }
@@ -425,8 +377,8 @@ static void opencl_event_synchronize(struct gb_device *device, void *handle, con
 static void opencl_stream_wait_event(struct gb_device *device, void *stream, void *handle, const struct gb_where *where) {
     void *recorded = retain_recorded(handle, where);
     if (recorded != NULL) {
-        check(cl.barrier(queue_of(device, stream), 1, &recorded, NULL), "clEnqueueBarrierWithWaitList", where);
-        check(cl.event_release(recorded), "clReleaseEvent", where);
+        check(gb_cl.barrier(queue_of(device, stream), 1, &recorded, NULL), "clEnqueueBarrierWithWaitList", where);
+        check(gb_cl.event_release(recorded), "clReleaseEvent", where);
     }
 }
 
@@ -435,7 +387,7 @@ static uint64_t opencl_timer_elapsed_ns(struct gb_device *device, void *first, v
     void *const both[2] = {first, last};
     opencl_event_synchronize(device, last, where);
     for (int i = 0; i < 2; i++) {
-        check(cl.event_time(((struct opencl_event *)both[i])->recorded, CL_PROFILING_COMMAND_END, sizeof times[i], &times[i], NULL),
+        check(gb_cl.event_time(((struct opencl_event *)both[i])->recorded, CL_PROFILING_COMMAND_END, sizeof times[i], &times[i], NULL),
               "clGetEventProfilingInfo", where);
     }
     return times[1] - times[0];
@@ -450,15 +402,15 @@ static void *opencl_memory_allocate(struct gb_device *base, size_t bytes, void *
     gb_cl_result result = CL_SUCCESS;
     void *address = NULL;
     const char *call = "clSVMAlloc";
-    if (device->has_usm) {
+    if (device->facts.has_usm) {
         call = shared ? "clSharedMemAllocINTEL" : "clDeviceMemAllocINTEL";
-        address = (shared ? device->usm.allocate_shared : device->usm.allocate_device)(device->context, device->handle, NULL,
+        address = (shared ? device->facts.usm.allocate_shared : device->facts.usm.allocate_device)(device->context, device->facts.handle, NULL,
                                                                                      bytes, 0, &result);
-    } else if (shared && (device->svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) == 0) {
+    } else if (shared && (device->facts.svm & CL_DEVICE_SVM_FINE_GRAIN_BUFFER) == 0) {
         gb_fatal(where, "this OpenCL device has no memory that host and kernels can both access at any time\n"
                         "  what to do: use gpu.alloc without host_shared, and gpu.memcpy");
     } else {
-        address = cl.svm_allocate(device->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0), bytes, 0);
+        address = gb_cl.svm_allocate(device->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_SVM_FINE_GRAIN_BUFFER : 0), bytes, 0);
     }
     if (address == NULL || result != CL_SUCCESS) {
         fail(result != CL_SUCCESS ? result : -4, call, where, gb_text("%zu bytes", bytes));
@@ -468,13 +420,13 @@ static void *opencl_memory_allocate(struct gb_device *base, size_t bytes, void *
 
 static void opencl_memory_free(struct gb_device *base, void *address, void *stream, const struct gb_where *where) {
     struct opencl_device *device = own(base);
-    if (device->has_usm) {
-        check(device->usm.release(device->context, address), "clMemBlockingFreeINTEL", where); /* waits for its users */
+    if (device->facts.has_usm) {
+        check(device->facts.usm.release(device->context, address), "clMemBlockingFreeINTEL", where); /* waits for its users */
         return;
     }
     finish_all(device, where);
     finish(device, queue_of(base, stream), where); /* it may be another library's */
-    cl.svm_free(device->context, address);
+    gb_cl.svm_free(device->context, address);
 }
 
 static void copy(struct opencl_device *device, void *queue, void *to, const void *from, size_t bytes,
@@ -482,10 +434,10 @@ static void copy(struct opencl_device *device, void *queue, void *to, const void
     if (bytes == 0) {
         return;
     }
-    if (device->has_usm) {
-        check(device->usm.copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueMemcpyINTEL", where);
+    if (device->facts.has_usm) {
+        check(device->facts.usm.copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueMemcpyINTEL", where);
     } else {
-        check(cl.svm_copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueSVMMemcpy", where);
+        check(gb_cl.svm_copy(queue, 0, to, from, bytes, 0, NULL, NULL), "clEnqueueSVMMemcpy", where);
     }
 }
 
@@ -493,15 +445,15 @@ static void opencl_memory_copy(struct gb_device *device, void *to, void *from, s
                                const struct gb_where *where) {
     void *queue = queue_of(device, stream);
     copy(own(device), queue, to, from, bytes, where);
-    check(cl.flush(queue), "clFlush", where);
+    check(gb_cl.flush(queue), "clFlush", where);
 }
 
 static void fill(struct opencl_device *device, void *queue, void *to, const void *pattern, size_t pattern_bytes, size_t bytes,
                  const struct gb_where *where) {
-    if (device->has_usm) {
-        check(device->usm.fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueMemFillINTEL", where);
+    if (device->facts.has_usm) {
+        check(device->facts.usm.fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueMemFillINTEL", where);
     } else {
-        check(cl.svm_fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueSVMMemFill", where);
+        check(gb_cl.svm_fill(queue, to, pattern, pattern_bytes, bytes, 0, NULL, NULL), "clEnqueueSVMMemFill", where);
     }
 }
 
@@ -525,12 +477,12 @@ static void opencl_memory_fill(struct gb_device *base, void *to, const void *ele
             copy(device, queue, (char *)to + done, to, done < total - done ? done : total - done, where);
         }
     }
-    check(cl.flush(queue), "clFlush", where);
+    check(gb_cl.flush(queue), "clFlush", where);
 }
 
 static void opencl_host_register(struct gb_device *device, void *address, size_t bytes, const struct gb_where *where) {
     (void)address, (void)bytes;
-    if ((own(device)->svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) == 0) {
+    if ((own(device)->facts.svm & CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) == 0) {
         gb_fatal(where, "kernels of this OpenCL device cannot access memory of the host\n"
                         "  what to do: use gpu.alloc host_shared, or gpu.memcpy, instead of gpu.host_register");
     }
@@ -548,83 +500,6 @@ static const struct gb_device_calls calls = {
 
 /* ---- Opening ---- */
 
-static void add_devices(void *platform, uint64_t type) {
-    void *handles[GB_MAX_DEVICES];
-    uint32_t count = 0;
-    if (cl.devices(platform, type, GB_MAX_DEVICES, handles, &count) != CL_SUCCESS) {
-        return; /* it has none of the type */
-    }
-    for (uint32_t i = 0; i < count && i < GB_MAX_DEVICES && device_count < GB_MAX_DEVICES; i++) {
-        char versions[1024] = "";
-        /* A device without SPIR-V has no versions. */
-        if (cl.device_info(handles[i], CL_DEVICE_IL_VERSION, sizeof versions, versions, NULL) == CL_SUCCESS &&
-            strstr(versions, "SPIR-V") != NULL) {
-            found[device_count].platform = platform;
-            found[device_count].handle = handles[i];
-            found[device_count++].type = type;
-        }
-    }
-}
-
-static bool open_library(char **why) {
-    static const char *const names[] = {"libOpenCL.so.1", NULL};
-    static const uint64_t types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_CPU};
-    if (ready) {
-        return true;
-    }
-    void *library = gb_library_open(names, why);
-    if (library == NULL) {
-        return false;
-    }
-#define TAKE(member, symbol, result, parameters)                                                                       \
-    gb_library_symbol(library, #symbol, &cl.member);                                                                   \
-    if (cl.member == NULL) {                                                                                           \
-        *why = gb_text("libOpenCL.so.1 has no function " #symbol ": OpenCL 2.1 or newer is needed");                   \
-        return false;                                                                                                  \
-    }
-    GB_CL_REQUIRED(TAKE)
-#undef TAKE
-    void *platforms[GB_MAX_DEVICES];
-    uint32_t count = 0;
-    gb_cl_result result = cl.platforms(GB_MAX_DEVICES, platforms, &count);
-    if (result != CL_SUCCESS) {
-        *why = gb_text("clGetPlatformIDs failed with %s (%d): no OpenCL driver is installed", result_name(result), result);
-        return false;
-    }
-    for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
-        for (uint32_t i = 0; i < count && i < GB_MAX_DEVICES; i++) {
-            add_devices(platforms[i], types[type]);
-        }
-    }
-    ready = true;
-    return true;
-}
-
-static char *device_text(void *device, uint32_t what) {
-    size_t bytes = 0;
-    if (cl.device_info(device, what, 0, NULL, &bytes) != CL_SUCCESS) {
-        return gb_text("%s", "");
-    }
-    char *text = gb_allocate(bytes + 1);
-    cl.device_info(device, what, bytes, text, NULL);
-    return text;
-}
-
-static uint64_t device_number(void *device, uint32_t what) {
-    uint64_t number = 0;
-    return cl.device_info(device, what, sizeof number, &number, NULL) == CL_SUCCESS ? number : 0;
-}
-
-static bool take_usm(struct opencl_device *device) {
-    bool all = true;
-#define TAKE(member, symbol, result, parameters)                                                                       \
-    *(void **)&device->usm.member = cl.extension(device->platform, #symbol);                                           \
-    all = all && device->usm.member != NULL;
-    GB_CL_USM(TAKE)
-#undef TAKE
-    return all;
-}
-
 /* Finish the work of all devices before the drivers end: an assertion may fail in it. Forked processes have no work. */
 static void finish_devices(void) {
     for (int i = 0; getpid() == opened_by && i < GB_MAX_DEVICES; i++) {
@@ -635,58 +510,36 @@ static void finish_devices(void) {
 }
 
 static struct gb_device *opencl_open(int ordinal, char **why) {
-    if (!open_library(why)) {
-        return NULL;
-    }
-    if (ordinal < 0 || (uint32_t)ordinal >= device_count) {
-        *why = gb_text("there is no opencl:%d; OpenCL finds %u device%s that take SPIR-V", ordinal, device_count,
-                       device_count == 1 ? "" : "s");
-        return NULL;
-    }
-    if (gb_settings()->vendor != GB_VENDOR_OPENCL && found[ordinal].type != CL_DEVICE_TYPE_GPU) {
-        *why = gb_text("opencl:%d is no GPU; it is used with GPUBUILD_DEVICE=opencl:%d", ordinal, ordinal);
+    struct gb_opencl_facts facts;
+    if (!gb_opencl_find(ordinal, &facts, why)) {
         return NULL;
     }
     if (devices[ordinal] != NULL) {
         return &devices[ordinal]->base;
     }
     struct opencl_device *device = gb_allocate(sizeof *device);
-    device->platform = found[ordinal].platform;
-    device->handle = found[ordinal].handle;
+    device->facts = facts;
     gb_cl_result result = CL_SUCCESS;
-    device->context = cl.context_create(NULL, 1, &device->handle, NULL, NULL, &result);
+    device->context = gb_cl.context_create(NULL, 1, &device->facts.handle, NULL, NULL, &result);
     if (result == CL_SUCCESS) {
         device->queue = create_queue(device, &result);
     }
     if (result != CL_SUCCESS) {
-        *why = gb_text("opencl:%d cannot be opened: %s (%d)", ordinal, result_name(result), result);
+        *why = gb_text("opencl:%d cannot be opened: %s (%d)", ordinal, gb_opencl_result_name(result), result);
         free(device);
         return NULL;
     }
-    device->svm = device_number(device->handle, CL_DEVICE_SVM_CAPABILITIES);
-    char *extensions = device_text(device->handle, CL_DEVICE_EXTENSIONS);
-    device->has_usm = strstr(extensions, "cl_intel_unified_shared_memory") != NULL && take_usm(device);
-    free(extensions);
-    if (!device->has_usm && device->svm == 0) {
+    if (!gb_opencl_describe(&device->facts)) {
         *why = gb_text("opencl:%d has neither shared virtual memory nor cl_intel_unified_shared_memory", ordinal);
         free(device);
         return NULL;
     }
-    device->features.versions = device_text(device->handle, CL_DEVICE_IL_VERSION);
-    device->features.f64 = device_number(device->handle, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
-    enum { SIZES = sizeof device->features.subgroup_sizes / sizeof device->features.subgroup_sizes[0] };
-    cl.device_info(device->handle, CL_DEVICE_SUB_GROUP_SIZES_INTEL, (SIZES - 1) * sizeof(size_t),
-                   device->features.subgroup_sizes, NULL);
-    bool rounds = (device_number(device->handle, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
-    device->options = rounds ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
-    char *name = device_text(device->handle, CL_DEVICE_NAME);
     device->base = (struct gb_device){
         .vendor = GB_VENDOR_OPENCL,
         .ordinal = ordinal,
-        .name = gb_text("opencl:%d (%s)", ordinal, name),
+        .name = gb_text("opencl:%d (%s)", ordinal, device->facts.name),
         .calls = &calls,
     };
-    free(name);
     (void)pthread_mutex_init(&device->lock, NULL);
     devices[ordinal] = device;
     if (opened_by == 0 && atexit(finish_devices) != 0) {

@@ -230,7 +230,10 @@ struct gb_fit gb_opencl_fit(const struct gb_image *image, const struct gb_opencl
         return gb_unfit("a damaged SPIR-V module");
     }
     char *version = gb_text("SPIR-V_%u.%u", module.major, module.minor);
-    struct gb_fit fit = gb_fit(100 * module.major + module.minor);
+    /* Of equal versions: on Intel's devices, which list their sizes of subgroups, the one for such a chip. */
+    bool intel_device = features->subgroup_sizes[0] != 0;
+    bool intel_image = image->chip[0] != '\0' && strncmp(image->chip, "spirv", 5) != 0;
+    struct gb_fit fit = gb_fit(200 * module.major + 2 * module.minor + (intel_device == intel_image));
     if (strstr(features->versions, version) == NULL) {
         fit = gb_unfit("needs another version of SPIR-V");
     } else if (module.f64 && !features->f64) {

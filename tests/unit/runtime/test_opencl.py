@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from devices import at_hand
-from unit.runtime.programs import Outcome, Runtime
+from unit.runtime.programs import Outcome, Runtime, container, hsaco, ptx
+from unit.runtime.test_cpu import images  # noqa: F401  (a fixture)
 
 from gpubuild.engine.ir import llvm
 from gpubuild.model.offload_binary import Image, pack
@@ -82,11 +83,15 @@ def download(address, count):
 """
 
 
+def spirv(text: str) -> bytes:
+    machine = llvm.target_machine(TRIPLE, "")
+    module = llvm.parse_assembly(text, llvm.new_context(TRIPLE))
+    llvm.set_target(module, machine)
+    return llvm.emit_object(module, machine)
+
+
 @pytest.fixture(scope="module")
 def image() -> bytes:
-    machine = llvm.target_machine(TRIPLE, "")
-    module = llvm.parse_assembly(KERNELS, llvm.new_context(TRIPLE))
-    llvm.set_target(module, machine)
     kernels = [{"name": name, "parameters": count} for name, count in PARAMETERS.items()]
     strings = {
         "arch": "spirv1.2",
@@ -94,8 +99,7 @@ def image() -> bytes:
         "gpubuild.target": "t",
         "gpubuild.kernels": json.dumps(kernels, separators=(",", ":")),
     }
-    data = llvm.emit_object(module, machine)
-    return pack([Image(image_kind=1, offload_kind=0, strings=strings, data=data)])
+    return pack([Image(image_kind=1, offload_kind=0, strings=strings, data=spirv(KERNELS))])
 
 
 Run = Callable[..., Outcome]
@@ -114,26 +118,40 @@ def run(runtime: Runtime, image: bytes) -> Run:
     return call
 
 
-# A libOpenCL.so.1 in front of the real one, whose devices have shared virtual memory only.
+# A libOpenCL.so.1 in front of the real one, whose devices differ as its variables say: SHIM_SVM (only shared
+# virtual memory), SHIM_SUBGROUPS (the one size; 0: unknown sizes), SHIM_GPU (the CPU claims to be a GPU).
 SHIM = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 int clGetDeviceInfo(void *device, uint32_t what, size_t bytes, void *to, size_t *got) {
     int (*real)(void *, uint32_t, size_t, void *, size_t *) = dlsym(RTLD_NEXT, "clGetDeviceInfo");
+    const char *size = getenv("SHIM_SUBGROUPS");
+    if (what == 0x4108 && size != NULL) {
+        *(size_t *)to = strtoul(size, NULL, 10);
+        return *size == '0' ? -30 : 0;
+    }
     int result = real(device, what, bytes, to, got);
     char *found = what == 0x1030 && to != NULL ? strstr(to, "cl_intel_unified_shared_memory") : NULL;
-    if (found != NULL) {
+    if (found != NULL && getenv("SHIM_SVM") != NULL) {
         *found = 'x';
     }
     return result;
+}
+int clGetDeviceIDs(void *platform, uint64_t type, uint32_t count, void **to, uint32_t *got) {
+    int (*real)(void *, uint64_t, uint32_t, void **, uint32_t *) = dlsym(RTLD_NEXT, "clGetDeviceIDs");
+    if (getenv("SHIM_GPU") != NULL) {
+        type = type == 4 ? 2 : 4;
+    }
+    return real(platform, type, count, to, got);
 }
 """
 
 
 @pytest.fixture(scope="module")
-def without_usm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def shim(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     driver = at_hand.opencl()
     if driver is None:
         pytest.skip("needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
@@ -144,7 +162,7 @@ def without_usm(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     subprocess.run([*cc, shim, "-xnone", "-Wl,--no-as-needed", real, "-ldl"], input=SHIM.encode(), check=True)
     real.unlink()
     real.symlink_to(Path(driver["LD_LIBRARY_PATH"].split(":")[0]) / "libOpenCL.so.1")
-    return {"LD_LIBRARY_PATH": f"{folder}:{driver['LD_LIBRARY_PATH']}"}
+    return driver | {"LD_LIBRARY_PATH": f"{folder}:{driver['LD_LIBRARY_PATH']}"}
 
 
 def test_fills_at_any_address(run: Run) -> None:
@@ -192,7 +210,7 @@ def test_extra_parameters_are_refused(run: Run) -> None:
 @pytest.mark.parametrize("end", ["", "mgpuStreamDestroy(stream)"])
 @pytest.mark.parametrize("memory", ["usm", "svm"])
 def test_memory_is_freed_after_the_work_of_all_streams(
-    run: Run, without_usm: dict[str, str], memory: str, end: str
+    run: Run, shim: dict[str, str], memory: str, end: str
 ) -> None:
     done = run(
         f"""
@@ -208,7 +226,7 @@ for _ in range(3):
     mgpuMemFree(x, None)
     assert download(seen, 1) == [30_000_000]
 """,
-        **(without_usm if memory == "svm" else {}),
+        **(shim | {"SHIM_SVM": "1"} if memory == "svm" else {}),
     )
     assert done.ok().err == ""
 
@@ -265,3 +283,70 @@ threads = [threading.Thread(target=work, args=(stream,)) for stream in streams]
 """
     )
     assert done.ok().err == ""
+
+
+def requiring(size: int) -> bytes:
+    """A module whose kernel `k` runs in subgroups of ``size`` work-items only."""
+    return spirv(
+        f"""
+target triple = "{TRIPLE}"
+define spir_kernel void @k() !intel_reqd_sub_group_size !0 {{
+  ret void
+}}
+!0 = !{{i32 {size}}}
+"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chip"), [({}, "xe"), ({"SHIM_SUBGROUPS": "16"}, "xe")]
+    + [({"SHIM_SUBGROUPS": size}, "spirv1.2") for size in ("32", "0")]
+)  # fmt: skip
+def test_the_choice_between_portable_and_intels_images(
+    runtime: Runtime, shim: dict[str, str], sizes: dict[str, str], chip: str
+) -> None:
+    """A device without subgroups of 16, and one that does not list its sizes, take the portable image."""
+    both = [("xe", requiring(16)), ("spirv1.2", requiring(32))]
+    for order in (both, both[::-1]):
+        done = runtime.run(
+            "mgpuModuleGetFunction(load(0), b'k')",
+            container(*order),
+            device="opencl",
+            GPUBUILD_TRACE="1",
+            **shim,
+            **sizes,
+        )
+        assert f"image {chip} of target t-{chip} " in done.ok().err
+
+
+def test_no_image_for_the_subgroups_of_a_device(runtime: Runtime, shim: dict[str, str]) -> None:
+    both = container(("xe", requiring(16)), ("spirv1.2", requiring(32)))
+    done = runtime.run(
+        "mgpuModuleGetFunction(load(0), b'k')", both, device="opencl", SHIM_SUBGROUPS="64", **shim
+    )
+    assert done.code == 1
+    assert "needs subgroups of another size" in done.err
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize(("vendor", "devices"), [("cuda", "9.0"), ("hip", "gfx90a"), ("", "")])
+def test_auto_tries_cuda_then_hip_then_opencl_gpus_then_the_cpu(
+    runtime: Runtime,
+    shim: dict[str, str],
+    images: list[bytes],  # noqa: F811
+    *,
+    vendor: str,
+    devices: str,
+    gpu: bool,
+) -> None:
+    """The GPU with OpenCL is Intel's runtime for CPUs, which claims to be one."""
+    every = container(
+        ("x86-64", images[0]), ("spirv1.2", requiring(32)), ("gfx90a", hsaco()), ("sm_60", ptx("sm_60"))
+    )
+    variables = shim | {"FAKE_DEVICES": devices, "GPUBUILD_TRACE": "1"} | ({"SHIM_GPU": "1"} if gpu else {})
+    if vendor:
+        variables["LD_LIBRARY_PATH"] += f":{getattr(runtime, vendor)}"
+    done = runtime.run(
+        "load(0); mgpuMemFree(mgpuMemAlloc(16, None, 0), None)", every, device="auto", **variables
+    ).ok()
+    assert f"trace: device {vendor or ('opencl' if gpu else 'cpu')}" in done.err

@@ -26,6 +26,7 @@ from gpubuild.model.step import StepKind
 from gpubuild.support.spirv import read_module
 
 CHIP = "spirv1.3"
+OP_TYPE_VECTOR = 23
 PRINTS = 'gpu.func @{0}(%a: i32{1}) kernel {{\n  gpu.printf "%d\\n", %a : i32\n  gpu.return\n}}\n'
 LOOPS = kernel(
     """
@@ -80,6 +81,23 @@ def test_constant_vectors_of_bf16_are_words():
     code = compile_module(kernel(body, arguments="%b: memref<?xbf16>"), CHIP).object
     words = struct.unpack(f"<{len(code) // 4}I", code)
     assert {0x3FC0, 0xC000} <= {word & 0xFFFF for word in words}
+
+
+@pytest.mark.parametrize(("size", "kept"), [(8, True), (16, False)])
+def test_vectors_of_16_elements_are_split(size, kept):
+    """Intel's compiler takes minutes for products of matrices in them."""
+    vector = f"vector<{size}xf32>"
+    body = f"""
+    %v = vector.load %a[%i] : memref<?xf32>, {vector}
+    %w = arith.mulf %v, %v : {vector}
+    vector.store %w, %a[%i] : memref<?xf32>, {vector}
+    """
+    code = compile_module(kernel(body), CHIP).object
+    words, at, found = struct.unpack(f"<{len(code) // 4}I", code), 5, False
+    while at < len(words):
+        found |= words[at] & 0xFFFF == OP_TYPE_VECTOR
+        at += words[at] >> 16
+    assert found == kept
 
 
 def test_several_elements_of_private_memory_need_no_extension_without_optimisation():
