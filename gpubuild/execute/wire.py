@@ -76,6 +76,7 @@ class RefusedJobError(WireError):
 class Request:
     """A job as a worker gets it. ``tools`` are names and fingerprints, ``data`` the inputs' bytes."""
 
+    python: str  # that of the sender, see ``python_tag``
     step: str
     kind: str
     params: dict[str, object]
@@ -121,6 +122,7 @@ def pack_job(job: Job) -> bytes:
         inputs.append((item.name, item.path.name, item.digest, data))
     return _pack(
         Request(
+            python=python_tag(),
             step=job.step_id,
             kind=job.kind.value,
             params=cast(dict[str, object], _plain(job.params)),
@@ -167,6 +169,8 @@ def unpack_request(message: bytes) -> Request:
     request = cast(Request, _typed(Request, _unpack(message)))
     if request.kind not in {kind.value for kind in _PARAMS}:
         raise WireError(f"steps of kind {request.kind} do not travel")
+    if request.python != python_tag():
+        raise WireError(f"the step is for {request.python}, not {python_tag()}")
     return request
 
 

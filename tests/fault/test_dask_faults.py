@@ -35,7 +35,8 @@ NO_WORKER, STEP = 3, 8  # seconds
 HANG = 100.0  # seconds: connecting, both time-outs, and a build on a busy machine
 _MARK = "GPUBUILD_TEST_BUILD"
 _CAN_ADMINISTER = os.geteuid() == 0
-FAKE_PYTHON = "from gpubuild.execute import wire\nwire.python_tag = lambda: 'cpython-399'\n"
+# For Python's start, so for agents, too. It also names compiled modules, of which none shall be left.
+FAKE_PYTHON = "import sys\nsys.dont_write_bytecode = True\nsys.implementation.cache_tag = 'cpython-399'\n"
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +222,7 @@ def test_latency_and_losses(project: Path, tmp_path: Path, scheme: str, point: i
 
 @pytest.mark.parametrize(("what", "point"), _cases(("ptxas", "python")))
 def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: str, point: int) -> None:
-    (tmp_path / "fake.py").write_text(FAKE_PYTHON)
+    (tmp_path / "sitecustomize.py").write_text(FAKE_PYTHON)
     cluster = Cluster(tmp_path / "cluster")
     try:
         first = cluster.start_worker("w1")
@@ -231,7 +232,7 @@ def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: st
         if what == "ptxas":
             cluster.start_worker("other", GPUBUILD_PTXAS=shutil.which("true") or "")
         else:
-            cluster.start_worker("other", "--preload", str(tmp_path / "fake.py"))
+            cluster.start_worker("other", PYTHONPATH=str(tmp_path))
         cluster.wait_for_workers(2)
         first.kill()  # its steps must go to this machine, not to the other worker
         allowed = {"gfx90a", "cpu", None} if what == "ptxas" else set()

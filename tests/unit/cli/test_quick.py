@@ -55,7 +55,6 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-n"],
         ["--trace", "x"],
         ["--message-format", "github"],
         ["app", "app"],

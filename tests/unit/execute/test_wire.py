@@ -115,6 +115,7 @@ def changed(message: bytes, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
+        ({"python": "cpython-399"}, "the step is for cpython-399, not "),
         ({"version": 2}, "not version 1"),
         ({"kind": "link"}, "do not travel"),
         ({"params": {"passes": 3}}, "expected str, got int"),
