@@ -17,6 +17,7 @@ from gpubuild.support.text import LOCATED, one_line, shown_path, visible
 
 TYPE_CHECKING = False  # typing's own costs an import
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TextIO
 
 FLAG, TEXT, PATH, NUMBER = "flag", "text", "path", "number"
@@ -165,12 +166,10 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
     ``None`` for options that are not spelt in full and for what may be an error: argparse decides.
     """
     found: dict[str, list[str]] = {}
-    words = iter(arguments)
+    words = _words(arguments)
     name = ""
     for word in words:
         spelling, equals, value = word.partition("=")
-        if word[:2] == "-j" and word[2:].isdigit():
-            spelling, equals, value = "--jobs", "=", word[2:]
         before = name
         name, kind = _NAMED.get(spelling, ("programs", ""))
         if not kind:
@@ -195,6 +194,15 @@ def parse(arguments: list[str]) -> dict[str, list[str]] | None:
     if not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= 4096):
         return None
     return found if build_dir == os.path.normpath(build_dir) else None  # a/../b is b where a is no link
+
+
+def _words(arguments: list[str]) -> Iterator[str]:
+    """Yield the arguments, with ``-j2`` as two."""
+    for word in arguments:
+        if word[2:3] not in ("", "=") and _NAMED.get(word[:2], ("", FLAG))[1] != FLAG:
+            yield from (word[:2], word[2:])
+        else:
+            yield word
 
 
 def _report(options: dict[str, list[str]], found: null_build.Receipt, began: float) -> tuple[str, str]:

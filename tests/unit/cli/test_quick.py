@@ -17,10 +17,10 @@ from gpubuild.errors import UsageError
 PIECES = (
     ["app"], ["b"], ["-q"], ["-v"], ["-k"], ["--keep-going"], ["--json"], ["--explain"], ["--no-cache"],
     ["-j", "4"], ["-j4"], ["-j", "0"], ["-j0"], ["-jx"], ["--jobs=3"], ["--jobs", "-1"], ["-j"],
-    ["-t", "cpu"], ["-t", "sm_90"], ["--target=cpu"], ["-t"], ["-tcpu"],
+    ["-t", "cpu"], ["-t", "sm_90"], ["--target=cpu"], ["-t"], ["-tcpu"], ["-tsm_90"],
     ["-f", "x/targets.yaml"], ["--file=y.yaml"], ["-f="], ["--file="], ["-f", ""],
     ["--profile", "a"], ["--profile=b"], ["--profile", "/"], ["--set", "a=1"], ["--set=b=2"], ["-D", "N=1"],
-    ["-DN"], ["--define", "N"],
+    ["-DN"], ["-DN=1"], ["-D=N"], ["--define", "N"],
     ["--build-dir", "out"], ["--build-dir=out"], ["--cache-dir", "c"],
     ["-n"], ["--trace", "t.json"], ["--", "x"], ["--nonsense"], ["--jso"], ["-kq"], ["-h"],
 )  # fmt: skip
@@ -50,6 +50,17 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
             else:
                 assert found[name] == (value if takes == WORDS else [str(value)]), arguments
     assert understood >= 15**count / 2 / stride
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["-j2", "-tcpu", "-tsm_90"], {"jobs": ["2"], "targets": ["cpu", "sm_90"]}),
+        (["-DN=1", "-fx.yaml"], {"defines": ["N=1"], "file": ["x.yaml"]}),
+    ],
+)
+def test_values_may_follow_a_letter_at_once(arguments: list[str], found: dict[str, list[str]]) -> None:
+    assert quick.parse(arguments) == found
 
 
 @pytest.mark.parametrize(
