@@ -363,7 +363,7 @@ class DaskExecutor:
             if remote.status != "finished":
                 return "", "the scheduler was lost"
             worker, message = cast(tuple[str, bytes], remote.result(timeout=_RESULT_SECONDS))
-            return worker, message
+            return str(worker), message
         except Exception as error:
             return "", f"a worker's answer was lost ({type(error).__name__})"
 

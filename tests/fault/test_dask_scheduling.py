@@ -53,6 +53,10 @@ def answer(message):
         get_worker().handlers["get_data"] = end
     return honest(message)
 """
+NONSENSE = """
+def answer(message):
+    return ["no address"], b"nonsense"
+"""
 SLEEP = """
 def answer(message):
     time.sleep(100)
@@ -123,6 +127,13 @@ def test_what_one_refused_or_killed_runs_elsewhere(local: Path, mixed: Cluster) 
     assert done.code == 0, done.err
     assert "ran on this machine: a worker" in done.err
     assert outputs(local / folder) == outputs(local / "build")
+
+
+@pytest.mark.parametrize("mixed", [NONSENSE], indirect=True, ids=["nonsense"])
+def test_nonsense_from_a_worker_ends_no_build(local: Path, mixed: Cluster) -> None:
+    done = remote(local, mixed, "nonsense")
+    assert done.code == 0, done.err
+    assert outputs(local / "nonsense") == outputs(local / "build")
 
 
 @pytest.mark.parametrize("mixed", [LOSE], indirect=True, ids=["loses"])

@@ -83,8 +83,8 @@ static bool open_library(char **why) {
         return false;
     }
 #define TAKE(member, symbol, result, parameters)                                                                       \
-    gb_library_symbol(library, #symbol, &gb_cl.member);                                                                   \
-    if (gb_cl.member == NULL) {                                                                                           \
+    gb_library_symbol(library, #symbol, &gb_cl.member);                                                                \
+    if (gb_cl.member == NULL) {                                                                                        \
         *why = gb_text("libOpenCL.so.1 has no function " #symbol ": OpenCL 2.1 or newer is needed");                   \
         return false;                                                                                                  \
     }
@@ -94,7 +94,8 @@ static bool open_library(char **why) {
     uint32_t count = 0;
     gb_cl_result result = gb_cl.platforms(GB_MAX_DEVICES, platforms, &count);
     if (result != CL_SUCCESS) {
-        *why = gb_text("clGetPlatformIDs failed with %s (%d): no OpenCL driver is installed", gb_opencl_result_name(result), result);
+        *why = gb_text("clGetPlatformIDs failed with %s (%d): no OpenCL driver is installed",
+                       gb_opencl_result_name(result), result);
         return false;
     }
     for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
@@ -124,7 +125,7 @@ static uint64_t device_number(void *device, uint32_t what) {
 static bool take_usm(struct gb_opencl_facts *facts) {
     bool all = true;
 #define TAKE(member, symbol, result, parameters)                                                                       \
-    *(void **)&facts->usm.member = gb_cl.extension(facts->platform, #symbol);                                           \
+    *(void **)&facts->usm.member = gb_cl.extension(facts->platform, #symbol);                                          \
     all = all && facts->usm.member != NULL;
     GB_CL_USM(TAKE)
 #undef TAKE
