@@ -16,13 +16,9 @@ from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import kernel_module
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.engine.legalize.subgroup_reduce import (
-    combine_op,
-    reduce_to_first_lane,
-    workgroup_position,
-    workgroup_size,
-)
+from gpubuild.engine.legalize.subgroup_reduce import combine_op, reduce_to_first_lane
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
+from gpubuild.engine.legalize.workgroup import workgroup_position, workgroup_size
 
 _WORD_BITS = 32
 _MOST_WORK_ITEMS = 1024

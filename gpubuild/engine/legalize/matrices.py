@@ -30,7 +30,7 @@ from gpubuild.engine.legalize.matrix_ops import (
     Tiles,
 )
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.engine.legalize.subgroup_reduce import known_size
+from gpubuild.engine.legalize.workgroup import known_size, workgroup_size
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
 from gpubuild.engine.legalize.unsupported_ops import cannot_compile
 
@@ -370,9 +370,7 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
     if known_size(function):
         return
     emit = Emitter(function.regions[0].blocks[0].operations[0].operation)
-    sizes = [emit.dimension("block_dim", axis) for axis in "xyz"]
-    items = emit.binary("arith.muli", emit.binary("arith.muli", sizes[0], sizes[1]), sizes[2])
-    left = emit.binary("arith.remui", items, emit.constant(lanes))
+    left = emit.binary("arith.remui", workgroup_size(emit), emit.constant(lanes))
     whole = emit.compare(Compare.EQ, left, emit.constant(0))
     message = f"matrix operations need workgroups of whole subgroups: a multiple of {lanes} work-items"
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})

@@ -15,7 +15,7 @@ class Shuffles(Enum):
 
     NAMED = auto()  # a mask names the lanes that take part, and all of them must reach the shuffle
     REGISTERS = auto()  # a lane reads a register of any other, which need not reach the shuffle
-    MEMORY = auto()  # as NAMED, and reading a lane that does not exist is harmless
+    MEMORY = auto()  # as NAMED, and a lane that reads a missing one keeps its own value
 
 
 @frozen

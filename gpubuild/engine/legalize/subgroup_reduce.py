@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from math import prod
 
 from mlir import ir
 
@@ -18,6 +17,12 @@ from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.legalize import subgroup_shuffle, vectors
 from gpubuild.engine.legalize.state import Legalization, Shuffles
+from gpubuild.engine.legalize.workgroup import (
+    fills_subgroups,
+    lanes_present,
+    workgroup_position,
+    workgroup_size,
+)
 
 
 def _expand_size(op: ir.Operation, state: Legalization) -> None:
@@ -173,36 +178,8 @@ def combine_op(name: str, kind: ir.Type) -> str:
     return _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
 
 
-def workgroup_position(emit: Emitter) -> ir.Value:
-    """Return the work-item's number in its workgroup, x fastest."""
-    size_x, size_y = emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y")
-    rows = emit.binary("arith.muli", emit.dimension("thread_id", "z"), size_y)
-    rows = emit.binary("arith.addi", rows, emit.dimension("thread_id", "y"))
-    linear = emit.binary("arith.muli", rows, size_x)
-    return emit.binary("arith.addi", linear, emit.dimension("thread_id", "x"))
 
 
-def workgroup_size(emit: Emitter) -> ir.Value:
-    """Return the number of work-items in a workgroup."""
-    total = emit.binary("arith.muli", emit.dimension("block_dim", "x"), emit.dimension("block_dim", "y"))
-    return emit.binary("arith.muli", total, emit.dimension("block_dim", "z"))
-
-
-def known_size(op: ir.Operation) -> int:
-    """Return the number of work-items in a workgroup that runs ``op``; 0 when unknown."""
-    around: ir.Operation | None = op
-    while around is not None:
-        for name in ("known_block_size", "gpu.known_block_size"):
-            if name in around.attributes:
-                return prod(around.attributes[name])
-        around = around.parent.operation if around.parent is not None else None
-    return 0
-
-
-def fills_subgroups(op: ir.Operation, subgroup_size: int) -> bool:
-    """Return whether the kernel around ``op`` is written for workgroups of whole subgroups."""
-    items = known_size(op)
-    return items > 0 and items % subgroup_size == 0
 
 
 class _Reduction:
@@ -248,7 +225,7 @@ class _Reduction:
     def _take(self, value: ir.Value, combine: str, distance: int) -> ir.Value:
         """Combine with the lane ``distance`` further, where the cluster has one.
 
-        Where reading a missing lane is harmless, the source lane is the same for every launch.
+        Where a missing lane may be read, the source lane is the same for every launch.
         """
         emit = self._emit
         source = emit.binary("arith.addi", self._lane, _word(emit, distance))
@@ -291,13 +268,6 @@ def reduce_to_first_lane(
         distance //= 2
     return value
 
-
-def lanes_present(emit: Emitter, lane: ir.Value) -> ir.Value:
-    """Return the number of lanes in this subgroup, or more than its size if it is full."""
-    i32 = ir.IntegerType.get_signless(_I32_BITS)
-    rest = emit.binary("arith.subi", workgroup_size(emit), workgroup_position(emit))
-    rest = emit.value("arith.index_cast", [rest], i32)
-    return emit.binary("arith.addi", rest, lane)
 
 
 def _word(emit: Emitter, value: int) -> ir.Value:

@@ -17,6 +17,7 @@ from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.ir.query import constant_integer
 from gpubuild.engine.legalize.state import Legalization, Shuffles
+from gpubuild.engine.legalize.workgroup import fills_subgroups, lanes_present
 
 _WORD_BITS = 32
 _FUNCTIONS = frozenset({"gpu.func", "func.func", "llvm.func"})
@@ -189,14 +190,21 @@ def _exchange(
     source: ir.Value,
     valid: ir.Value | None = None,
 ) -> None:
-    """Replace ``op`` by the value of lane ``source``, and ``valid`` for the first ``width`` lanes."""
+    """Replace ``op`` by the value of lane ``source``, and ``valid`` for the first ``width`` lanes.
+
+    A lane whose source is not valid, or missing in the last subgroup of a workgroup, keeps its own value.
+    """
     value, size = op.operands[0], state.capabilities.subgroup_size
     free = state.capabilities.shuffles is Shuffles.REGISTERS  # else a mask names the lanes
     known = constant_integer(width)
     all_lanes = known is not None and known >= size
     inside = None if all_lanes else below(emit, lane, width)
-    if valid is not None:
-        source = emit.select(valid, source, lane)
+    readable = valid
+    if state.capabilities.shuffles is not Shuffles.MEMORY and not fills_subgroups(op, size):
+        present = below(emit, source, lanes_present(emit, lane))
+        readable = present if valid is None else emit.binary("arith.andi", valid, present)
+    if readable is not None:
+        source = emit.select(readable, source, lane)
 
     def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
         if free or all_lanes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kernels.random.kernel import RandomKernel
-from kernels.random.launch import WHOLE_SUBGROUPS, Launch, shapes
+from kernels.random.launch import Launch, shapes
 from kernels.random.scope import SUBGROUP
 from simulators.device_ir.runner import DeviceModule
 
@@ -18,11 +18,12 @@ class Loaded(Protocol):
 
 
 def shapes_of(kernel: RandomKernel, number: int) -> list[tuple[int, ...]]:
-    """A shuffle asks that all lanes of its width are there; CPUs say what it gives where they are not."""
-    if not kernel.subgroups or (kernel.whole and kernel.lanes == SUBGROUP):
+    """The launches that every target gets; subgroups of another size need workgroups that fill them."""
+    if not kernel.subgroups or kernel.lanes == SUBGROUP:
         return shapes(kernel, number)
-    whole = WHOLE_SUBGROUPS if kernel.lanes == SUBGROUP else [(kernel.lanes,), (64, 2), (8, 8, 5), (192,)]
-    return [whole[number // 8 % len(whole)]]
+    whole = [(kernel.lanes,), (64, 2), (8, 8, 5), (192,)]
+    some = whole if kernel.whole else [*whole, (7, 5), (70,)]
+    return [some[number // 8 % len(some)]]
 
 
 def difference(module: Loaded, kernel: RandomKernel, number: int) -> str:

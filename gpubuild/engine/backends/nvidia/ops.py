@@ -15,12 +15,9 @@ from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import rewriting
 from gpubuild.engine.ir.query import element_type, matching, scalar_bits
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.engine.legalize.subgroup_reduce import (
-    fills_subgroups,
-    lanes_present,
-    replace_by_element,
-)
+from gpubuild.engine.legalize.subgroup_reduce import replace_by_element
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word, move
+from gpubuild.engine.legalize.workgroup import fills_subgroups, lanes_present
 from gpubuild.targets.nvidia import sm_number
 
 _TENSORS, _ASYNC, _HOPPER = 75, 80, 90
