@@ -69,8 +69,8 @@ def _returns() -> np.ndarray:
 
 
 def _stored_matrix() -> np.ndarray:
-    out = np.zeros((20, 20), np.float32)
-    out[2:18, 3:19] = _REST
+    out = np.zeros((20, 32), np.float32)
+    out[2:18, 8:24] = _REST
     return out
 
 

@@ -171,6 +171,7 @@ _REDUX = {
 }  # fmt: skip
 _REDUX_SINCE = 80
 _I32_BITS = 32
+_WORKGROUP_SPACE = 3
 _EXTREMA = frozenset({"f16", "bf16", "f32"})  # types of max.NaN and min.NaN
 
 
@@ -243,3 +244,33 @@ REDUCE = rewriting(
     when=lambda state: sm_number(state.params.target.chip) >= _REDUX_SINCE,
 )
 BROADCAST = rewriting("subgroup-broadcast-to-nvvm", {"gpu.subgroup_broadcast": _broadcast})
+
+# Instructions that need aligned workgroup memory, by a word of the source, with the bytes. Tensor maps that
+# swizzle 128 bytes repeat their pattern every 1,024 bytes; matrix and asynchronous loads take rows of 32.
+_ALIGNMENTS = (
+    (("nvgpu.tma.async", "cp.async.bulk.tensor"), 1024),
+    (("gpu.subgroup_mma", "nvgpu.", "nvvm.", "ldmatrix", "cp.async"), 32),
+)
+_MBARRIER = "__mbarrier"  # upstream's name; it is no data
+
+
+def _alignment(state: GpuLowering) -> int:
+    text = state.source.text
+    return next((n for words, n in _ALIGNMENTS if any(word in text for word in words)), 0)
+
+
+def _align_workgroup_memory(op: ir.Operation, state: GpuLowering) -> None:
+    """Align workgroup memory for the instructions of the module, which fail at run time if it is not."""
+    space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
+    if space != _WORKGROUP_SPACE or op.attributes["sym_name"].value.startswith(_MBARRIER):
+        return
+    given = op.attributes["alignment"].value if "alignment" in op.attributes else 0
+    i64 = ir.IntegerType.get_signless(64)
+    op.attributes["alignment"] = ir.IntegerAttr.get(i64, max(given, _alignment(state)))
+
+
+ALIGN_WORKGROUP_MEMORY = rewriting(
+    "align-workgroup-memory",
+    {"llvm.mlir.global": _align_workgroup_memory},
+    when=lambda state: _alignment(state) > 0,
+)

@@ -110,7 +110,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         memory_spaces.NAME_PRIVATE,
         tensor_cores.EXPAND_MATRICES,
         *LOWER_STRUCTURES,
-        unsupported_ops.checking(_refusal),
+        unsupported_ops.checking(_refusal, tensor_cores.misaligned),
         subgroup_reduce.EXPAND_SIZE,
         *EXPAND_OPERATIONS,
         ops.BROADCAST,
@@ -141,6 +141,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     mark_kernels("nvvm.kernel"),
     flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
+    ops.ALIGN_WORKGROUP_MEMORY,
     CALL_LIBRARIES_DIRECTLY,
     workarounds.INLINE_ODD_SIGNATURES,
 )  # fmt: skip

@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.backends.lowering import GpuLowering
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
-from gpubuild.engine.ir.query import first, operation_names
+from gpubuild.engine.ir.query import constant_integer, element_bytes, first, operation_names
 from gpubuild.engine.legalize.matrices import expand_matrices
 from gpubuild.engine.legalize.matrix_ops import MatrixType
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
@@ -35,6 +35,8 @@ _UNITS: dict[tuple[str, str], tuple[int, tuple[tuple[int, int, int], ...]]] = {
     ("f64", "f64"): (80, ((8, 8, 4),)),
 }
 _FUNCTIONS = frozenset({"addf", "mulf", "divf", "maxf", "minf", "subf", "negatef"})
+_MEMORY_OPERAND = {_PREFIX + "load_matrix": 0, _PREFIX + "store_matrix": 1}
+_START_ALIGNMENT, _ROW_ALIGNMENT = 32, 16  # bytes
 _OPS = frozenset(_PREFIX + n for n in ("load_matrix", "store_matrix", "constant_matrix", "compute"))
 
 
@@ -59,6 +61,36 @@ def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
             "module are compiled without them"
         )
     expand_matrices(module, state)
+
+
+def misaligned(op: ir.Operation, _: Lowering) -> str:
+    """Return why the units cannot access the matrix of ``op`` in memory, as far as constants show it.
+
+    A kernel that does ends with CUDA_ERROR_MISALIGNED_ADDRESS. Source of the numbers: "Warp Matrix
+    Functions" in NVIDIA's CUDA C++ Programming Guide (load_matrix_sync).
+    """
+    if op.name not in _MEMORY_OPERAND:
+        return ""
+    memory, *indices = list(op.operands)[_MEMORY_OPERAND[op.name] :]
+    kind = ir.MemRefType(memory.type)
+    size = element_bytes(kind.element_type) or 0
+    row = op.attributes["leadDimension"].value * size
+    if row % _ROW_ALIGNMENT:
+        return (
+            f"'{op.name}' has rows that are {row} bytes apart; the matrix units need a multiple of "
+            f"{_ROW_ALIGNMENT} bytes"
+        )
+    strides, offset = kind.get_strides_and_offset()
+    numbers = [constant_integer(index) for index in indices]
+    if None in numbers or ir.ShapedType.get_dynamic_stride_or_offset() in (offset, *strides):
+        return ""
+    first_byte = size * (offset + sum(n * s for n, s in zip(numbers, strides, strict=True) if n is not None))
+    if first_byte % _START_ALIGNMENT:
+        return (
+            f"'{op.name}' begins at byte {first_byte} of its memory; the matrix units need a multiple of "
+            f"{_START_ALIGNMENT} bytes"
+        )
+    return ""
 
 
 def _lack(op: ir.Operation, chip: int) -> str:

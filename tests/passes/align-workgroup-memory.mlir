@@ -1,0 +1,22 @@
+// RUN: sm_90 align-workgroup-memory
+
+gpu.module @k {
+  llvm.mlir.global internal @tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x f32>
+  llvm.mlir.global external @dynamic() {addr_space = 3 : i32} : !llvm.array<0 x i8>
+  llvm.mlir.global internal @__mbarrier() {addr_space = 3 : i32} : !llvm.array<1 x i64>
+  llvm.mlir.global internal @elsewhere() : f32
+  llvm.func @f(%d: !llvm.ptr, %i: i32) attributes {gpu.kernel} {
+    %tile = llvm.mlir.addressof @tile : !llvm.ptr<3>
+    %barrier = llvm.mlir.addressof @__mbarrier : !llvm.ptr<3>
+    %to = llvm.addrspacecast %tile : !llvm.ptr<3> to !llvm.ptr<7>
+    nvvm.cp.async.bulk.tensor.shared.cluster.global %to, %d, %barrier, box[%i, %i]
+        : !llvm.ptr<7>, !llvm.ptr
+    llvm.return
+  }
+}
+
+// The pattern of a tensor map that swizzles repeats every 1,024 bytes.
+// CHECK: @tile() {addr_space = 3 : i32, alignment = 1024 : i64}
+// CHECK: @dynamic() {addr_space = 3 : i32, alignment = 1024 : i64}
+// CHECK: @__mbarrier() {addr_space = 3 : i32}
+// CHECK: @elsewhere() {addr_space = 0 : i32} :
