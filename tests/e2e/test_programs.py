@@ -135,6 +135,22 @@ def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path
     assert "\n  program: app\n" in outcome.err
 
 
+def test_a_failed_kernel_is_named_by_a_later_call(tmp_path: Path) -> None:
+    """A GPU reports what a kernel did wrong in a call behind the launch."""
+    beyond = DOUBLE.replace("memref.store %s, %m[%c0]", "memref.store %s, %m[%far]").replace(
+        "gpu.func @double(%m: memref<1xi64>) kernel {",
+        "gpu.func @double(%m: memref<1xi64>) kernel {\n      %far = arith.constant 1000000000 : index",
+    )
+    yaml = "targets: {sm_60: {}, cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
+    folder = project(tmp_path, yaml, k_mlir=beyond)
+    build(folder)
+    done = standin.run(folder / "build/app/app", "7.0", tmp_path / "modules")
+    assert done.returncode == 1
+    assert "_ILLEGAL_ADDRESS (700)" in done.stderr
+    assert "; a kernel that was launched before this call failed\n" in done.stderr
+    assert "  what to do: set CUDA_LAUNCH_BLOCKING=1," in done.stderr
+
+
 @pytest.mark.parametrize("offload", ["select_object", "dispatch", "clang"])
 def test_targets_and_handler_in_the_ir(offload: str, tmp_path: Path) -> None:
     """The program contains the object that the handler selects, and no other."""

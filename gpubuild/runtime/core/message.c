@@ -228,6 +228,15 @@ _Noreturn void gb_fatal_driver(const struct gb_where *where, const char *functio
              details != NULL ? details : "");
 }
 
+char *gb_kernel_failure(int result, const char *variable) {
+    if (result != 700 && (result < 710 || result > 719)) {
+        return NULL;
+    }
+    return gb_text("a kernel that was launched before this call failed\n"
+                   "  what to do: set %s, and the launch itself reports the failure with its location; or run on the CPU,\n"
+                   "    built for a target with `sanitize: [bounds]`, which names the access", variable);
+}
+
 void gb_trace(const char *format, ...) {
     if (!gb_settings()->trace) {
         return;

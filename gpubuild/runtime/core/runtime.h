@@ -62,6 +62,9 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) G
 /* The same for a failed function of a driver; `name` and `text` describe its `result`, `details` (may be NULL) add to it. */
 _Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
                                const char *text, const char *details);
+/* What to say of an error of CUDA or HIP, which share these numbers, that an earlier kernel caused; else NULL. `variable`
+ * makes the driver wait for each launch. */
+char *gb_kernel_failure(int result, const char *variable);
 
 /* With GPUBUILD_TRACE=1 write "gpubuild: trace: <message>" and a newline to stderr, in one piece. */
 void gb_trace(const char *format, ...) GB_PRINTF(1, 2);

@@ -51,7 +51,7 @@ static _Noreturn void fail(gb_cu_result result, const char *call, const struct g
 
 static void check(gb_cu_result result, const char *call, const struct gb_where *where) {
     if (result != CU_SUCCESS) {
-        fail(result, call, where, NULL);
+        fail(result, call, where, gb_kernel_failure((int)result, "CUDA_LAUNCH_BLOCKING=1"));
     }
 }
 
@@ -258,7 +258,9 @@ static void *cuda_memory_allocate(struct gb_device *device, size_t bytes, void *
     gb_cu_result result =
         shared ? cuda.allocate_managed(&address, bytes, CU_MEM_ATTACH_ALL) : cuda.allocate(&address, bytes);
     if (result != CU_SUCCESS) {
-        fail(result, shared ? "cuMemAllocManaged" : "cuMemAlloc", where, gb_text("%zu bytes", bytes));
+        char *earlier = gb_kernel_failure((int)result, "CUDA_LAUNCH_BLOCKING=1");
+        fail(result, shared ? "cuMemAllocManaged" : "cuMemAlloc", where,
+             earlier != NULL ? earlier : gb_text("%zu bytes", bytes));
     }
     leave(where);
     return (void *)(uintptr_t)address;

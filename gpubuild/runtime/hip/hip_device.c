@@ -26,7 +26,7 @@ static _Noreturn void fail(gb_hip_result result, const char *call, const struct 
 
 static void check(gb_hip_result result, const char *call, const struct gb_where *where) {
     if (result != HIP_SUCCESS) {
-        fail(result, call, where, NULL);
+        fail(result, call, where, gb_kernel_failure((int)result, "AMD_SERIALIZE_KERNEL=3"));
     }
 }
 

@@ -88,7 +88,8 @@ def _float_ops() -> None:
 
 def _add(op: str, kind: str, line: str, inputs: list, want: np.ndarray, dtype: type, **more) -> None:
     exact = op in _EXACT
-    allowed = 0 if exact else (4 if kind == "f64" else 2)
+    # NVIDIA documents 4 for tanf; an H200 was seen to need more than 2.
+    allowed = 0 if exact else (4 if kind == "f64" or op == "tan" else 2)
     PROGRAMS.append(
         _measured(
             f"math_{op}_{kind}",

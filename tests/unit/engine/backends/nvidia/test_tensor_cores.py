@@ -3,6 +3,8 @@
 import pytest
 from unit.engine.device_steps import compile_module
 
+from gpubuild.errors import StepError
+
 LARGE = {"A": (16, 16), "B": (16, 16), "C": (16, 16)}
 SHAPES = {"f64": {"A": (8, 4), "B": (4, 8), "C": (8, 8)}, "tf32": {**LARGE, "A": (16, 8), "B": (8, 16)}}
 ELEMENTS = {"f16": ("f16", "f32"), "si8": ("si8", "i32"), "f64": ("f64", "f64"), "tf32": ("f32", "f32"),
@@ -28,6 +30,37 @@ def product(name: str) -> str:
       %D = gpu.subgroup_mma_compute %A, %B, %C : {kinds["A"]}, {kinds["B"]} -> {kinds["C"]}
       gpu.subgroup_mma_store_matrix %D, %c[%c0] {{leadDimension = 16 : index}} : {kinds["C"]}, {memory}
       gpu.return }} }}"""
+
+
+@pytest.mark.parametrize(
+    ("memory", "place", "lead", "wrong"),
+    [
+        ("memref<20x20xf32>", "%c2, %c3", 20, "begins at byte 172 of its memory"),
+        ("memref<32x20xf16>", "%c0, %c0", 20, "has rows that are 40 bytes apart"),
+        ("memref<32x24xf32, strided<[24, 1], offset: 4>>", "%c0, %c0", 24, "begins at byte 16 of its memory"),
+        ("memref<20x24xf32>", "%c2, %c8", 24, ""),
+        ("memref<20x20xf32>", "%c2, %i", 20, ""),  # not known
+    ],
+)  # fmt: skip
+def test_misaligned_matrices_are_refused(memory, place, lead, wrong):
+    """An H200 ended such kernels with CUDA_ERROR_MISALIGNED_ADDRESS."""
+    element = "f16" if "f16" in memory else "f32"
+    matrix = f'!gpu.mma_matrix<16x16x{element}, "COp">'
+    text = f"""gpu.module @k {{ gpu.func @f(%m: {memory}, %i: index) kernel {{
+      %c0 = arith.constant 0 : index
+      %c2 = arith.constant 2 : index
+      %c3 = arith.constant 3 : index
+      %c8 = arith.constant 8 : index
+      %zero = arith.constant 0.0 : {element}
+      %z = gpu.subgroup_mma_constant_matrix %zero : {matrix}
+      gpu.subgroup_mma_store_matrix %z, %m[{place}] {{leadDimension = {lead} : index}} : {matrix}, {memory}
+      gpu.return }} }}"""
+    if wrong:
+        with pytest.raises(StepError) as refused:
+            compile_module(text, "sm_90")
+        assert wrong in refused.value.render()
+    else:
+        assert b"\x7fELF" in compile_module(text, "sm_90").object
 
 
 @pytest.mark.parametrize(
