@@ -11,7 +11,8 @@ from pathlib import Path
 from devices import record
 from devices.at_hand import CPU, CUDA, HIP, Device
 from devices.cases import Batch, fill, operations, random_kernels, wrong
-from devices.pack import RUN, Pack, read_results
+from devices.pack import RUN, Pack, read_programs, read_results
+from devices.whole import add_programs, whole_programs
 from kernels.operations.groups import GROUPS
 
 
@@ -38,12 +39,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument(
             "--groups", nargs="*", default=list(GROUPS), help="of docs/reference/coverage.md (default: all)"
         )
+        command.add_argument("--programs", nargs="*", help="whole ones (default: all)")
     given = parser.parse_args(argv)
+    wholes = list(whole_programs(_kind(given.chip)))
+    if given.programs is not None:
+        wholes = [whole for whole in wholes if whole.name in given.programs]
     if given.command == "make":
         with tempfile.TemporaryDirectory() as scratch:
             pack = Pack(given.folder, given.chip)
             cases = fill(pack, batches(given.chip, given.kernels, given.groups), Path(scratch))
-        print(f"{len(cases)} launches: python {given.folder / RUN} RESULTS --device {_kind(given.chip)}")
+            add_programs(pack, _kind(given.chip), wholes, Path(scratch))
+        print(
+            f"{len(cases)} launches, {len(wholes)} programs: "
+            f"python {given.folder / RUN} RESULTS --device {_kind(given.chip)}"
+        )
         return 0
     cases = [
         case
@@ -52,10 +61,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in one
     ]
     bad = wrong(cases, read_results(given.results))
-    print("\n".join([*bad.values(), f"{len(cases) - len(bad)} right, {len(bad)} wrong"]))
+    names = [case.name for case in cases]
+    did = read_programs(given.results)
+    for whole in wholes:
+        names.append(whole.name)
+        if said := whole.judge(did[whole.name]):
+            bad[whole.name] = f"{whole.name}: {said}"
+    print("\n".join([*bad.values(), f"{len(names) - len(bad)} right, {len(bad)} wrong"]))
     if given.record:
         device = Device(kind=_kind(given.chip), name=given.record, chip=given.chip)
-        record.write(device, [case.name for case in cases if case.name not in bad], list(bad))
+        record.write(device, [name for name in names if name not in bad], list(bad))
     return int(bool(bad))
 
 

@@ -73,6 +73,16 @@ class Pack:
         self.count += len(launches)
 
 
+    def add_program(self, name: str, executable: Path, *, traced: bool) -> None:
+        """An executable, which runs alone; where ``traced`` with ``GPUBUILD_TRACE=1``."""
+        folder = self.folder / runner.PROGRAMS
+        folder.mkdir(exist_ok=True)
+        shutil.copy(executable, folder / name)
+        line = {"name": name, "traced": traced}
+        with (folder / runner.LIST).open("a") as lines:
+            lines.write(json.dumps(line) + "\n")
+
+
 def _three(sizes: int | Sequence[int]) -> tuple[int, ...]:
     sizes = (sizes,) if isinstance(sizes, int) else tuple(int(size) for size in sizes)
     return (*sizes, 1, 1)[:3]
@@ -104,3 +114,10 @@ def read_results(folder: Path) -> list[Result]:
                 args.append(np.load(arrays, allow_pickle=False))
             found.append(Result(args=tuple(args), printed=one["printed"]))
     return found
+
+
+def read_programs(folder: Path) -> dict[str, dict]:
+    """What programs did, by name: ``code``, ``out`` and ``err``."""
+    file = folder / f"{runner.PROGRAMS}.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return {one["name"]: one for one in map(json.loads, lines)}

@@ -7,6 +7,7 @@ the process, as the runtime does on each error, is noted, and the next one gets 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -19,6 +20,8 @@ from pathlib import Path
 import numpy as np
 
 LIBRARY, LAUNCHES, ARRAYS, RESULTS = "libgpubuild_rt.so", "launches.jsonl", "arrays", "results.jsonl"
+PROGRAMS, LIST = "programs", "list.jsonl"
+_SECONDS = 120  # for a program
 _SIZES = (c_ssize_t,) * 3
 _SIGNATURES = {
     "mgpuModuleLoad": (c_void_p, c_void_p, c_size_t),
@@ -44,6 +47,7 @@ def run(pack: Path, results: Path, device: str) -> int:
     launches = (pack / LAUNCHES).read_text().splitlines()
     (results / RESULTS).write_text("")
     (results / ARRAYS).write_bytes(b"")
+    (results / f"{PROGRAMS}.jsonl").unlink(missing_ok=True)
     failed = 0
     while (done := len((results / RESULTS).read_text().splitlines())) < len(launches):
         command = [sys.executable, __file__, str(results), "--pack", str(pack), "--device", device]
@@ -53,6 +57,29 @@ def run(pack: Path, results: Path, device: str) -> int:
             failed += 1
             said = child.stderr.decode(errors="replace").strip() or f"exit status {child.returncode}"
             _note(results, {"launch": done, "failed": said[-2000:]})
+    return failed
+
+
+def run_programs(pack: Path, results: Path, device: str) -> int:
+    """Run the executables; return how many did not end with code 0."""
+    file = pack / PROGRAMS / LIST
+    failed = 0
+    for line in file.read_text().splitlines() if file.exists() else []:
+        one = json.loads(line)
+        executable = (pack / PROGRAMS / one["name"]).resolve()
+        executable.chmod(0o755)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+        variables = {"GPUBUILD_DEVICE": device, "GPUBUILD_TRACE": str(int(one["traced"]))}
+        did = {"name": one["name"], "code": -1, "out": "", "err": f"has not ended after {_SECONDS} s"}
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                [executable], env=kept | variables, capture_output=True, check=False, timeout=_SECONDS
+            )
+            said = {"out": done.stdout.decode(errors="replace"), "err": done.stderr.decode(errors="replace")}
+            did |= {"code": done.returncode, **said}
+        failed += did["code"] != 0
+        with (results / f"{PROGRAMS}.jsonl").open("a") as stream:
+            stream.write(json.dumps(did) + "\n")
     return failed
 
 
@@ -143,8 +170,10 @@ def main() -> int:
         return 0
     failed = run(given.pack, given.results, given.device)
     count = len((given.results / RESULTS).read_text().splitlines())
-    print(f"{count} launches, {failed} did not come to their end")
-    return int(failed > 0)
+    print(f"{count} launches, {failed} did not come to their end", flush=True)
+    ended = run_programs(given.pack, given.results, given.device)
+    print(f"programs: {ended} failed")
+    return int(failed + ended > 0)
 
 
 if __name__ == "__main__":
