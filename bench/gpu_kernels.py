@@ -75,9 +75,10 @@ def run(folder: Path, rounds: int) -> None:
     theirs = folder / "nvcc.cubin"
     subprocess.run(["nvcc", "-O3", f"-arch={chip}", "-cubin", "-o", theirs, folder / CUDA], check=True)
     version = subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=True).stdout
+    release = version.split("release ")[1].split(",")[0]
     driver = Driver()
-    print(f"# bench/gpu_kernels.py\n\n{driver.device}, {chip}; nvcc {version.split('release ')[1].split(',')[0]}")
-    print(f"-O3. Least of {rounds} rounds in turns, each the mean of {LAUNCHES} launches.\n")
+    print(f"# bench/gpu_kernels.py\n\n{driver.device}, {chip}; nvcc {release} -O3.")
+    print(f"Least of {rounds} rounds in turns, each the mean of {LAUNCHES} launches.\n")
     print("| kernel | nvcc, µs | gpubuild, µs | gpubuild / nvcc |\n|---|---:|---:|---:|")
     for problem in PROBLEMS:
         nvcc, ours = measure(driver, problem, folder / CUBIN, theirs, rounds)
@@ -137,7 +138,9 @@ def measure(driver: Driver, problem: Any, ours: Path, theirs: Path, rounds: int)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("compile", help="compile the kernels for a chip, into a folder")
     make.add_argument("folder", type=Path)

@@ -72,7 +72,6 @@ class Pack:
                 lines.write(json.dumps(line) + "\n")
         self.count += len(launches)
 
-
     def add_program(self, name: str, executable: Path, *, traced: bool) -> None:
         """An executable, which runs alone; where ``traced`` with ``GPUBUILD_TRACE=1``."""
         folder = self.folder / runner.PROGRAMS

@@ -63,7 +63,7 @@ def test_the_commands_of_the_documentation(tmp_path, monkeypatch, capsys):
     (results / "programs.jsonl").write_text("\n".join(wrong))
     assert main(["judge", str(results), *options]) == 1
     assert "4 right, 2 wrong" in capsys.readouterr().out
-    assert record.answer("gpu_none") == "no GPU at hand"
+    assert record.answer("gpu_none") == "-"
 
 
 def test_a_launch_that_ends_the_process_is_noted_and_the_others_run(tmp_path):

@@ -1,4 +1,4 @@
-"""Whole programs for a device elsewhere: the examples, and one for each operation, judged by what they print."""
+"""Whole programs for a device elsewhere: examples, and one for each operation, judged by what they print."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ from gpubuild.engine.legalize.matrix_ops import (
     Tiles,
 )
 from gpubuild.engine.legalize.state import Legalization
-from gpubuild.engine.legalize.workgroup import known_size, workgroup_size
 from gpubuild.engine.legalize.subgroup_shuffle import last_word
 from gpubuild.engine.legalize.unsupported_ops import cannot_compile
+from gpubuild.engine.legalize.workgroup import known_size, workgroup_size
 
 LOAD, STORE = "gpu.subgroup_mma_load_matrix", "gpu.subgroup_mma_store_matrix"
 _BARRIERS = frozenset({"gpu.barrier", "gpu.all_reduce"})

@@ -178,10 +178,6 @@ def combine_op(name: str, kind: ir.Type) -> str:
     return _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
 
 
-
-
-
-
 class _Reduction:
     def __init__(
         self,
@@ -267,7 +263,6 @@ def reduce_to_first_lane(
         value = emit.select(there, both, value)
         distance //= 2
     return value
-
 
 
 def _word(emit: Emitter, value: int) -> ir.Value:

@@ -232,9 +232,10 @@ char *gb_kernel_failure(int result, const char *variable) {
     if (result != 700 && (result < 710 || result > 719)) {
         return NULL;
     }
-    return gb_text("a kernel that was launched before this call failed\n"
+    return gb_text("a kernel that was launched before this call failed%s\n"
                    "  what to do: set %s, and the launch itself reports the failure with its location; or run on the CPU,\n"
-                   "    built for a target with `sanitize: [bounds]`, which names the access", variable);
+                   "    built for a target with `sanitize: [bounds]` or `[host-memory]`, which names the access",
+                   result == 700 ? ", for example because it accessed memory of the host" : "", variable);
 }
 
 void gb_trace(const char *format, ...) {
