@@ -20,7 +20,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError, most_items
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes, symbol_name
-from gpubuild.engine.legalize.subgroup_reduce import workgroup_position
+from gpubuild.engine.legalize.workgroup import workgroup_position
 
 _STORED = frozenset({"index", "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64"})
 

@@ -23,8 +23,8 @@ from gpubuild.engine.backends.cpu.fission.uniformity import WAITS_FOR, named, te
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import most_items
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits, symbol_name
-from gpubuild.engine.legalize.subgroup_reduce import workgroup_position, workgroup_size
 from gpubuild.engine.legalize.subgroup_shuffle import SOME_LANES, below, last_word
+from gpubuild.engine.legalize.workgroup import workgroup_position, workgroup_size
 
 FROM_LANE = "gpubuild.from_lane"  # on a load of another work-item's value
 _MOST_STATIC = 6  # in a kernel, enough for a subgroup reduction: each is a loop more for LLVM to compile
