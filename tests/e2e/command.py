@@ -123,3 +123,10 @@ def run_on_cpu(executable: Path) -> Outcome:
         [executable], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replace the first ``old``, which must be there."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
