@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,18 @@ def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:
         shutil.copy(ROOT / "examples" / "saxpy" / name, folder)
     (folder / "targets.yaml").write_text(targets_yaml)
     return folder
+
+
+def build_project(
+    folder: Path, targets_yaml: str, files: Mapping[str, str], *, env: dict[str, str] | None = None
+) -> Path:
+    """Write a project and build it, with the runtime from a cache; returns the build folder."""
+    for name, text in {"targets.yaml": targets_yaml, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    outcome = gpubuild("build", cwd=folder, env=env, seeded=True)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return folder / "build"
 
 
 def run_on_cpu(executable: Path) -> Outcome:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.command import gpubuild, run_on_cpu
+from e2e.command import build_project, run_on_cpu
 
 RNG = np.random.default_rng(14)
 KINDS = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "f2": "f16"}
@@ -262,13 +262,9 @@ def program(chained: bool) -> tuple[str, dict[str, list[np.ndarray]]]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sparse")
     programs = [f"  {mode}: {{sources: [{mode}.mlir]}}" for mode in [*MODES, "mismatch"]]
-    (folder / "targets.yaml").write_text("version: 1\ntargets: {cpu: {}}\nprograms:\n" + "\n".join(programs))
-    for mode, chained in MODES.items():
-        (folder / f"{mode}.mlir").write_text(program(chained)[0])
-    (folder / "mismatch.mlir").write_text(MISMATCH)
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.err
-    return folder / "build"
+    yaml = "version: 1\ntargets: {cpu: {}}\nprograms:\n" + "\n".join(programs)
+    files = {f"{mode}.mlir": program(chained)[0] for mode, chained in MODES.items()}
+    return build_project(folder, yaml, {**files, "mismatch.mlir": MISMATCH})
 
 
 @pytest.mark.parametrize("mode", MODES)
