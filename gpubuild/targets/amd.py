@@ -86,7 +86,6 @@ class Amd(Vendor):
     tools = ("llvmlite", "ld.lld")
     optional_tools = ("rocm-device-libs",)
     optional_symbols = ("__ockl_", "__ocml_", "__oclc_")
-    variable = "ROCM_PATH"
     disassembler_fix = "install a newer LLVM (Debian: llvm), or put ROCm's llvm-objdump on PATH"
     backend = "gpubuild.engine.backends.amd"
     image_reader = "gpubuild.inspect.hsaco"
