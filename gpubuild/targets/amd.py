@@ -31,7 +31,7 @@ _GENERIC = re.compile(r"gfx(\d+)(?:-(\d+))?-generic")
 # Features that tell code objects for one chip apart, in the order of a target id.
 _TARGET_ID_FEATURES = ("sramecc", "xnack")
 _ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
-_WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup unless told otherwise
+_WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup by default
 _SWIZZLES_SINCE = 8  # GFX6 and 7 have no instruction that reads another lane's registers
 
 # https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html, without spaces and "RX".
