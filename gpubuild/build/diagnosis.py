@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.errors import NOTHING_DEFINES, Diagnostic, GpubuildError, Location, NoRoomError, StepError
 from gpubuild.model.step import CompileParams, OutlineParams, Step, StepKind, pipeline_of
 from gpubuild.settings import python_command

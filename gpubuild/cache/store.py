@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
@@ -24,8 +23,8 @@ class StoreStats:
     quarantined: int
 
 
-class Store(Protocol):
-    """An action cache with its content-addressed blobs.
+class Store:
+    """An action cache with its content-addressed blobs; this one finds and keeps nothing.
 
     No method raises for a broken, full, locked or unreachable store: look-ups miss, fetches and
     publications return False, and one warning per cause is kept for the report (invariant 2).
@@ -33,35 +32,34 @@ class Store(Protocol):
 
     def lookup(self, key: Digest) -> ActionResult | None:
         """Return the result stored under ``key``, if its record is well-formed; read no blobs."""
-        ...
+        return None
 
     def peek(self, key: Digest) -> ActionResult | None:
         """Return the result of :meth:`lookup` without moving blobs between machines."""
-        ...
+        return self.lookup(key)
 
     @property
     def has_remote(self) -> bool:
         """Whether look-ups may ask another machine, so that :meth:`anticipate` saves time."""
-        ...
+        return False
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """Announce keys that will soon be looked up: a slow store may begin now."""
-        ...
 
     def is_remote(self, key: Digest) -> bool:
         """Whether the result of ``lookup`` for ``key`` came from another machine."""
-        ...
+        return False
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """Put a verified copy of ``blob`` at ``destination`` atomically; False is a miss.
 
         A blob that is missing or does not match its digest is set aside and never served.
         """
-        ...
+        return False
 
     def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """Store ``result``; ``files`` maps blob names to files. Blobs are durable before the record."""
-        ...
+        return False
 
     @property
     def identity(self) -> str:
@@ -69,36 +67,37 @@ class Store(Protocol):
 
         Empty when nothing can be stored there. Cheap, and opens nothing.
         """
-        ...
+        return ""
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
         """Publish an earlier build's result on this machine if it is missing; whether it is stored now."""
-        ...
+        return self.lookup(key) is not None or self.publish(key, result, files)
 
     def discard(self, key: Digest) -> None:
         """Remove the record of ``key`` after a fetch of one of its blobs failed."""
-        ...
 
     def stats(self) -> StoreStats:
         """Return counts and sizes."""
-        ...
+        return StoreStats(directory="", records=0, blobs=0, size_bytes=0, reclaimable_bytes=0, quarantined=0)
 
     def clear(self) -> int:
         """Delete everything. Return the bytes freed."""
-        ...
+        return 0
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return one message for each cause of failure so far."""
-        ...
+        return ()
 
     def cancel(self) -> None:
         """Note that the build was interrupted: :meth:`close` must not wait."""
-        ...
 
     def close(self) -> None:
         """Release files and locks."""
-        ...
+
+
+class NullStore(Store):
+    """A store for builds without a cache."""
 
 
 class Warnings:
@@ -124,68 +123,3 @@ class Warnings:
         with self._lock:
             causes = list(self._causes.values())
         return tuple(message + (f" ({count} times)" if count > 1 else "") for message, count in causes)
-
-
-class LocalOnly:
-    """The methods of a ``Store`` without another machine: nothing to prepare or wait for."""
-
-    @property
-    def has_remote(self) -> bool:
-        """See ``Store``."""
-        return False
-
-    def anticipate(self, keys: Iterable[Digest]) -> None:
-        """See ``Store``."""
-
-    def is_remote(self, key: Digest) -> bool:
-        """See ``Store``."""
-        return False
-
-    def cancel(self) -> None:
-        """See ``Store``."""
-
-
-class NullStore(LocalOnly):
-    """A ``Store`` that finds and keeps nothing."""
-
-    def lookup(self, key: Digest) -> ActionResult | None:
-        """See ``Store``."""
-        return None
-
-    peek = lookup
-
-    def fetch(self, blob: Blob, destination: Path) -> bool:
-        """See ``Store``."""
-        return False
-
-    def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """See ``Store``."""
-        return False
-
-    @property
-    def identity(self) -> str:
-        """See ``Store``."""
-        return ""
-
-    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """See ``Store``."""
-        return False
-
-    def discard(self, key: Digest) -> None:
-        """See ``Store``."""
-
-    def stats(self) -> StoreStats:
-        """See ``Store``."""
-        return StoreStats(directory="", records=0, blobs=0, size_bytes=0, reclaimable_bytes=0, quarantined=0)
-
-    def clear(self) -> int:
-        """See ``Store``."""
-        return 0
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """See ``Store``."""
-        return ()
-
-    def close(self) -> None:
-        """See ``Store``."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.yaml_tree import (
     Member,
     Node,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
-from gpubuild.config.keys import C_SUFFIXES, CXX_SUFFIXES, VERSION_NUMBERS
+from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES, VERSION_NUMBERS
 from gpubuild.config.targets import MACRO, debug_level, read_libraries, scalar, with_macros
 from gpubuild.config.yaml_tree import (
     Member,

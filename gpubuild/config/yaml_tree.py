@@ -358,8 +358,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, file: int) -> tuple[
         return place, "a second document starts here; the file must have only one"
     if mark and place.line >= len(lines) - 1 and not "\n".join(lines[place.line - 1 :]).strip():
         problem += "; the file seems to be cut off"
-    told = str(error.context) in _BEGUN or not error.problem
-    context = f", {error.context}" if error.context and not told else ""
+    begun = str(error.context) in _BEGUN or not error.problem
+    context = f", {error.context}" if error.context and not begun else ""
     return place, f"not valid YAML: {problem}{context}"
 
 

@@ -153,11 +153,11 @@ def _container_object(image: Image, *, relinked: bool) -> Object:
     if kernels is not None and image.image_kind == ImageKind.PTX:
         # The note is about the machine code beside it; the driver allocates registers again.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
-    told = facts.kernels if facts else ()
-    if relinked and kernels is not None and any(kernel.registers is not None for kernel in told):
+    listed = facts.kernels if facts else ()
+    if relinked and kernels is not None and any(kernel.registers is not None for kernel in listed):
         # Others have made the code since the note was written, and of all modules together.
         names = [kernel.name for kernel in kernels]
-        kernels = tuple(kernel for kernel in told if kernel.name in names)
+        kernels = tuple(kernel for kernel in listed if kernel.name in names)
     return Object(
         target=image.strings.get("gpubuild.target"),
         kind=kind_of_triple(triple),
@@ -193,10 +193,10 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
 
 def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
     """Return what the build recorded, with what only the image has."""
-    told = facts.kernels if facts else ()
+    listed = facts.kernels if facts else ()
     if noted is None:
-        return told
-    images = {kernel.name: kernel for kernel in told}
+        return listed
+    images = {kernel.name: kernel for kernel in listed}
     found = []
     for kernel in noted:
         image = images.get(kernel.name, kernel)

@@ -52,7 +52,7 @@ class StepFinished:
 
 @frozen
 class BuildWarning:
-    """Something the user should know that does not stop the build; told once per cause."""
+    """Something the user should know that does not stop the build; reported once per cause."""
 
     message: str
 

@@ -31,7 +31,7 @@ _GENERIC = re.compile(r"gfx(\d+)(?:-(\d+))?-generic")
 # Features that tell code objects for one chip apart, in the order of a target id.
 _TARGET_ID_FEATURES = ("sramecc", "xnack")
 _ABI_6_CHIPS = frozenset({"gfx1250", "gfx1251"})
-_WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup unless told otherwise
+_WAVE32_SINCE = 10  # GFX10 and later run 32 work-items in a subgroup by default
 _SWIZZLES_SINCE = 8  # GFX6 and 7 have no instruction that reads another lane's registers
 
 # https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html, without spaces and "RX".
@@ -86,7 +86,6 @@ class Amd(Vendor):
     tools = ("llvmlite", "ld.lld")
     optional_tools = ("rocm-device-libs",)
     optional_symbols = ("__ockl_", "__ocml_", "__oclc_")
-    variable = "ROCM_PATH"
     disassembler_fix = "install a newer LLVM (Debian: llvm), or put ROCm's llvm-objdump on PATH"
     backend = "gpubuild.engine.backends.amd"
     image_reader = "gpubuild.inspect.hsaco"

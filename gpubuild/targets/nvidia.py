@@ -99,7 +99,6 @@ class Nvidia(Vendor):
     tools = ("ptxas",)
     optional_tools = ("libdevice",)
     clang_tools = ("cuda-linker",)
-    variable = "CUDA_PATH"
     disassembler_fix = "install nvdisasm: pip install nvidia-cuda-nvdisasm"
     backend = "gpubuild.engine.backends.nvidia"
     image_reader = "gpubuild.inspect.cubin"

@@ -137,7 +137,6 @@ class Vendor(ABC):
     optional_tools: tuple[str, ...] = ()
     optional_symbols: tuple[str, ...] = ()
     clang_tools: tuple[str, ...] = ()  # of the link step with `offload: clang`
-    variable: str = ""  # names an installation of the vendor's software
     disassembler_fix: str
 
     # Loaded by name where they are needed: a package with a module `compile`, which has

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,18 @@ def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:
     return folder
 
 
+def build_project(
+    folder: Path, targets_yaml: str, files: Mapping[str, str], *, env: dict[str, str] | None = None
+) -> Path:
+    """Write a project and build it, with the runtime from a cache; returns the build folder."""
+    for name, text in {"targets.yaml": targets_yaml, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    outcome = gpubuild("build", cwd=folder, env=env, seeded=True)
+    assert outcome.code == 0, outcome.out + outcome.err
+    return folder / "build"
+
+
 def run_on_cpu(executable: Path) -> Outcome:
     """Run a built program on the CPU device."""
     environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
@@ -123,3 +136,10 @@ def run_on_cpu(executable: Path) -> Outcome:
         [executable], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replace the first ``old``, which must be there."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from once import once
+from unit.engine.steps import run_step
 
 import gpubuild
-from gpubuild.engine.dispatch import run_job
 from gpubuild.engine.ir import contexts
-from gpubuild.model.digest import digest_bytes
-from gpubuild.model.job import Job, JobInput
 from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.targets.target import Target, cpu_triple
@@ -43,32 +41,15 @@ def compile_module(
         name = contexts.gpu_modules(plain)[0].attributes["sym_name"].value
         named = contexts.located_text(contexts.parse(text, source_name="user.mlir").operation)
         canonical = named if options.get("debug") else contexts.canonical_text(plain.operation)
-    folder.mkdir(parents=True, exist_ok=True)
     texts = {"module": canonical, **({"located": named} if located else {})}
     texts.update({f"lib.{i}": library for i, library in enumerate(libraries)})
-    inputs = []
-    for role, content in texts.items():
-        path = folder / role
-        path.write_text(content)
-        inputs.append(JobInput(name=role, path=path, digest=digest_bytes(content.encode())))
-    tools = Toolchain(Settings.from_environ())
-    result = run_job(
-        Job(
-            step_id="test",
-            kind=StepKind.COMPILE,
-            params=CompileParams(
-                module=name,
-                target=Target(name="cpu", kind="cpu", triple=cpu_triple("x86_64"), chip=chip, **options),
-            ),
-            inputs=tuple(inputs),
-            output_names=OUTPUTS,
-            tools={"ld.lld": tools.require("ld.lld").command},
-            workdir=folder,
-        )
-    )
+    target = Target(name="cpu", kind="cpu", triple=cpu_triple("x86_64"), chip=chip, **options)
+    lld = Toolchain(Settings.from_environ()).require("ld.lld").command
+    params = CompileParams(module=name, target=target)
+    ran = run_step(folder, StepKind.COMPILE, params, texts, OUTPUTS, {"ld.lld": lld})
     if warnings is not None:
-        warnings += result.result.warnings
-    return folder / "out"
+        warnings += ran.result.result.warnings
+    return folder / "job" / "out"
 
 
 _COMPILED: dict[tuple[str, str], Path] = {}

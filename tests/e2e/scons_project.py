@@ -28,12 +28,6 @@ def done(outcome: Outcome) -> set[str]:
     }
 
 
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
-
-
 def the_project() -> Path:
     """Built with SCons once in a run of the tests, for all; nobody may write to it."""
     return once("scons-project", _build) / "demo"

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, build_project
 from simulators.cuda_driver import standin
 
 ORDERS = ("late", "early")
@@ -50,14 +50,11 @@ def build(folder: Path, programs: dict[str, str], cache: dict[str, str], *entrie
     """The build folder of a project of these programs, and of those that ``entries`` of its file describe."""
     yaml = ["version: 1", f"targets: {TARGETS}", "programs:", *(f"  {entry}" for entry in entries)]
     for name, text in programs.items():
-        (folder / f"{name}.mlir").write_text(text)
         # Printing from kernels is not to be had on AMD GPUs.
         only = ", targets: [sm_80, cpu]" if "gpu.printf" in text else ""
         yaml.append(f"  {name}: {{sources: [{name}.mlir]{only}}}")
-    (folder / "targets.yaml").write_text("\n".join(yaml) + "\n")
-    outcome = gpubuild("build", cwd=folder, env=cache)
-    assert outcome.code == 0, outcome.err + outcome.out
-    return folder / "build"
+    files = {f"{name}.mlir": text for name, text in programs.items()}
+    return build_project(folder, "\n".join(yaml) + "\n", files, env=cache)
 
 
 def run(built: Path, name: str, threads: str = "", **variables: str) -> Outcome:

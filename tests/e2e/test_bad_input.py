@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from e2e import command
-from e2e.command import SAXPY, Outcome, saxpy_project
+from e2e.command import SAXPY, Outcome, edit, saxpy_project
 
 from gpubuild.support import text as columns
 
@@ -19,12 +19,6 @@ gpubuild = partial(command.gpubuild, seeded=True)
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return saxpy_project(tmp_path / "project")
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
 
 
 def failed_build(project: Path, *arguments: str) -> Outcome:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, build_project, gpubuild
 from kernels.checked.program import ALL, SAMPLE, main_c, marks, source
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -60,15 +60,10 @@ programs:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checked")
-    (folder / "cases.mlir").write_text(source())
-    (folder / "main.c").write_text(main_c())
-    (folder / "sample.mlir").write_text(source(SAMPLE))
-    (folder / "sample.c").write_text(main_c(SAMPLE))
-    (folder / "small.mlir").write_text(SMALL)
-    (folder / "small.c").write_text("void fill(void);\nint main(void) { fill(); return 3; }\n")
-    (folder / "targets.yaml").write_text(TARGETS)
-    done = gpubuild("build", cwd=folder, seeded=True)
-    assert done.code == 0, done.err
+    files = {"cases.mlir": source(), "main.c": main_c(), "sample.mlir": source(SAMPLE)}
+    files |= {"sample.c": main_c(SAMPLE), "small.mlir": SMALL}
+    files["small.c"] = "void fill(void);\nint main(void) { fill(); return 3; }\n"
+    build_project(folder, TARGETS, files)
     return folder
 
 

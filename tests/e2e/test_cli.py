@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, edit, gpubuild
 
 from gpubuild.cli.parser import parse
 
@@ -35,12 +35,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(built: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
-
-
-def edit(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
 
 
 def test_a_new_project_builds_and_runs(built: Path) -> None:

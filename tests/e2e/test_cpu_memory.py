@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import build_project
 
 TILE = "memref<1024xi64, #gpu.address_space<workgroup>>"
 BLOCK, GRIDS = 4, {"0": (1, 1_000, 1_000_000), "1": (1, 1_000, 200_000)}
@@ -137,30 +137,27 @@ int main(int argc, char **argv) {
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("memory")
     kernels = "".join(
         HEAD.format(name=name, memory=memory) + body + TAIL.format(value=value)
         for name, (memory, body, value, _) in KERNELS.items()
     )
     launches = "".join(LAUNCH.format(name=name) for name in KERNELS)
-    (folder / "k.mlir").write_text(
-        f"module attributes {{gpu.container_module}} {{\n  gpu.module @k {{{kernels}\n  }}{launches}\n}}\n"
-    )
-    (folder / "main.c").write_text(MAIN)
-    (folder / "targets.yaml").write_text(
+    text = f"module attributes {{gpu.container_module}} {{\n  gpu.module @k {{{kernels}\n  }}{launches}\n}}\n"
+    build = build_project(
+        folder,
         "version: 1\n"
         "targets:\n"
         "  cpu: {opt_level: 1}\n"
         "  checked: {kind: cpu, opt_level: 1, sanitize: [bounds, race, barrier, uninitialized]}\n"
-        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n",
+        {"k.mlir": text, "main.c": MAIN},
     )
-    done = gpubuild("build", cwd=folder, env=shared_cache)
-    assert done.code == 0, done.err
     for target in ("cpu", "checked"):
-        (info,) = (folder / "build/app").glob(f"*.{target}.json")
+        (info,) = (build / "app").glob(f"*.{target}.json")
         assert [f'"tier": "{tier}"' in info.read_text() for tier in TIERS] == [True] * 3
-    return folder / "build/app/app"
+    return build / "app/app"
 
 
 def run(

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import build_project
 
 KIB = 1 << 7  # elements of 8 bytes
 MIB = KIB << 10
@@ -100,20 +100,21 @@ def kernel(name: str, elements: int, kept: bool, known: bool) -> str:
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stacks")
     text = "".join(kernel(name, *what) + HOST.format(name=name) for name, what in KERNELS.items())
-    (folder / "k.mlir").write_text(f"module attributes {{gpu.container_module}} {{{text}\n}}\n")
     declarations = "".join(f"long _mlir_ciface_run_{name}(long, long);\n" for name in KERNELS)
     choices = "".join(
         f'    run = strcmp(arguments[1], "{name}") == 0 ? _mlir_ciface_run_{name} : run;\n'
         for name in KERNELS
     )
-    (folder / "main.c").write_text(MAIN.format(declarations=declarations, choices=choices))
-    (folder / "targets.yaml").write_text(
+    build = build_project(
+        folder,
         "version: 1\ntargets: {cpu: {}, checked: {kind: cpu, sanitize: [bounds, race, uninitialized]}}\n"
-        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n",
+        {
+            "k.mlir": f"module attributes {{gpu.container_module}} {{{text}\n}}\n",
+            "main.c": MAIN.format(declarations=declarations, choices=choices),
+        },
     )
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
-    return folder / "build" / "app" / "app"
+    return build / "app/app"
 
 
 def check(program: Path, name: str, stack_kib: int, said: str = "", **variables: str) -> None:

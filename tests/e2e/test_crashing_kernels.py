@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, build_project, gpubuild
 
 KERNELS = """module attributes {gpu.container_module} {
   gpu.module @mod {
@@ -77,14 +77,13 @@ int main(int argc, char **argv) {
 def project(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
     folder = tmp_path_factory.mktemp("crashing")
     hosts = "".join(HOST.replace("KERNEL", name) for name in ("loop", "fibers", "recursion"))
-    (folder / "k.mlir").write_text(f"{KERNELS}{hosts}}}\n")
-    (folder / "main.c").write_text(MAIN)
-    (folder / "targets.yaml").write_text(
+    build_project(
+        folder,
         "version: 1\ntargets: {plain: {kind: cpu, chip: x86-64-v2}}\n"
-        "programs: {app: {sources: [k.mlir, main.c]}}\n"
+        "programs: {app: {sources: [k.mlir, main.c]}}\n",
+        {"k.mlir": f"{KERNELS}{hosts}}}\n", "main.c": MAIN},
+        env=shared_cache,
     )
-    outcome = gpubuild("build", cwd=folder, env=shared_cache)
-    assert outcome.code == 0, outcome.err
     assert "fibers" in gpubuild("inspect", "build/app/app", cwd=folder).out
     return folder
 

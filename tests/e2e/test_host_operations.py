@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.command import gpubuild, run_on_cpu
+from e2e.command import build_project, run_on_cpu
 
 SHARED, PRIVATE = "#gpu.address_space<workgroup>", "#gpu.address_space<private>"
 ODD = "memref<?xf32, strided<[2], offset: 1>>"
@@ -137,13 +137,8 @@ func.func @main() {{
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("host")
-    (folder / "app.mlir").write_text(program())
-    (folder / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [app.mlir]}}\n"
-    )
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.err
-    return folder / "build/app/app"
+    yaml = "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [app.mlir]}}\n"
+    return build_project(folder, yaml, {"app.mlir": program()}) / "app/app"
 
 
 def test_what_the_host_says_and_kernels_capture(built: Path) -> None:

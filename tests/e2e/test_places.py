@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import build_project, gpubuild
 
 SOURCE = """\
 module attributes {gpu.container_module} {
@@ -94,12 +94,7 @@ FAILURES = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("places")
-    (folder / "src").mkdir()
-    (folder / "src/app.mlir").write_text(SOURCE)
-    (folder / "main.c").write_text(MAIN)
-    (folder / "targets.yaml").write_text(PROJECT)
-    done = gpubuild("build", cwd=folder, seeded=True)
-    assert done.code == 0, done.err
+    build_project(folder, PROJECT, {"src/app.mlir": SOURCE, "main.c": MAIN})
     return folder
 
 

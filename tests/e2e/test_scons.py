@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from e2e.built_examples import built_examples
-from e2e.command import ROOT, gpubuild, run_on_cpu
-from e2e.scons_project import OK, copy_of_the_project, done, edit, scons, the_project
+from e2e.command import ROOT, edit, gpubuild, run_on_cpu
+from e2e.scons_project import OK, copy_of_the_project, done, scons, the_project
 
 from gpubuild.build.log import read_log
 

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, run_on_cpu
-from e2e.scons_project import OK, SCONSTRUCT, copy_of_the_project, done, edit, scons
+from e2e.command import Outcome, edit, run_on_cpu
+from e2e.scons_project import OK, SCONSTRUCT, copy_of_the_project, done, scons
 
 SHOWN = """
 import sys

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild, run_on_cpu
+from e2e.command import build_project, run_on_cpu
 
 RNG = np.random.default_rng(14)
 KINDS = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "f2": "f16"}
@@ -273,12 +273,8 @@ def program(
 
 def build(folder: Path, programs: dict[str, str]) -> Path:
     entries = [f"  {name}: {{sources: [{name}.mlir]}}" for name in programs]
-    (folder / "targets.yaml").write_text("version: 1\ntargets: {cpu: {}}\nprograms:\n" + "\n".join(entries))
-    for name, text in programs.items():
-        (folder / f"{name}.mlir").write_text(text)
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.err
-    return folder / "build"
+    yaml = "version: 1\ntargets: {cpu: {}}\nprograms:\n" + "\n".join(entries)
+    return build_project(folder, yaml, {f"{name}.mlir": text for name, text in programs.items()})
 
 
 @pytest.fixture(scope="module")

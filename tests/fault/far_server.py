@@ -15,6 +15,7 @@ from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored, e
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
 from gpubuild.cache.remote.tiered import TieredStore
+from gpubuild.cache.store import Store
 from gpubuild.model.digest import digest_bytes
 
 # The limits of a build, so that no pause of the machine is taken for one of the server.
@@ -59,7 +60,7 @@ def serve(bodies: dict[str, bytes], spoil: Callable[[str, bytes], bytes | None] 
     return answer
 
 
-def settled(store: TieredStore, scratch: Path) -> bool:
+def settled(store: Store, scratch: Path) -> bool:
     """What a build would do with KEY: whether it is a hit, and then with the exact bytes."""
     found = store.lookup(KEY)
     if found is None:

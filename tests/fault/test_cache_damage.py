@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Counted
+from fault.far_server import settled
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
@@ -31,15 +32,7 @@ def read(directory: Path, scratch: Path) -> bool:
     """Whether the result was served whole; anything but a miss or the exact bytes fails here."""
     store = DiskStore(directory)
     try:
-        found = store.lookup(KEY)
-        if found is None:
-            return False
-        assert found == make_result(scratch / "expected")[0]
-        for blob in found.blobs:
-            if not store.fetch(blob, scratch / "copy"):
-                return False
-            assert (scratch / "copy").read_bytes() == CONTENT[blob.name]
-        return True
+        return settled(store, scratch)
     finally:
         store.close()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,15 +19,7 @@ OLD, NEW = 0, 3
 NEVER = -1
 
 
-@pytest.fixture(scope="module", autouse=True)
-def small_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One file instead of fifty."""
-    folder = tmp_path_factory.mktemp("runtime")
-    (folder / "mgpu.c").write_text("mgpu")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpubuild.toolchain.runtime_library.FOLDER", folder)
-        patch.setattr(os, "fsync", lambda handle: None)
-        yield
+pytestmark = pytest.mark.usefixtures("small_runtime")
 
 
 class Meddler:

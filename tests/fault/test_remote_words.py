@@ -80,10 +80,10 @@ STATUS_LINES = {
 
 @pytest.mark.parametrize("case", STATUS_LINES)
 def test_the_line_with_the_status_is_no_text_to_trust(tmp_path: Path, case: str) -> None:
-    line, told = STATUS_LINES[case]
+    line, expected = STATUS_LINES[case]
     with Raw(lambda raw, head, client: client.sendall(line + b"Content-Length: 0\r\n\r\n")) as server:
         store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret-t0ken")
         assert store.lookup(KEY) is None
         store.close()
     [warning] = store.warnings
-    assert warning.endswith(told)
+    assert warning.endswith(expected)

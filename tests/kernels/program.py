@@ -121,6 +121,15 @@ def each(
     )
 
 
+def one(
+    to: list[Program], name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more
+) -> None:
+    """Add a program to a group; arrays of results that ``args`` lacks begin as zeros."""
+    args = args | {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
+    body = "    " + body.strip()
+    to.append(Program(name=name, op=op, body=body, args=args, expect=expect, block=block, **more))
+
+
 def to_bf16(values: np.ndarray) -> np.ndarray:
     """Bits of the nearest bf16, ties to even; NaNs stay NaNs."""
     bits = np.asarray(values, np.float32).view(np.uint32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from gpubuild.cache.store import LocalOnly, Store, StoreStats
+from gpubuild.cache.store import Store, StoreStats
 from gpubuild.execute.executor import Future
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
@@ -67,7 +67,7 @@ class FakeExecutor:
         self.closed = True
 
 
-class MemoryStore(LocalOnly):
+class MemoryStore(Store):
     """A store in two dictionaries, open to a test's meddling."""
 
     def __init__(self) -> None:
@@ -80,8 +80,6 @@ class MemoryStore(LocalOnly):
         if result is None or any(blob.digest not in self.blobs for blob in result.blobs):
             return None
         return result
-
-    peek = lookup
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
         data = self.blobs.get(blob.digest)
@@ -107,9 +105,6 @@ class MemoryStore(LocalOnly):
     def identity(self) -> str:
         return "memory"
 
-    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        return self.lookup(key) is not None or self.publish(key, result, files)
-
     def discard(self, key: Digest) -> None:
         self.records.pop(key, None)
 
@@ -134,19 +129,16 @@ class MemoryStore(LocalOnly):
     def warnings(self) -> tuple[str, ...]:
         return tuple(self._warnings)
 
-    def close(self) -> None:
-        pass
 
+class FaultyStore(MemoryStore):
+    """``inner``, with the methods named in ``broken`` failing as the interface lets them fail."""
 
-class FaultyStore:
-    """``inner``, with the methods named in ``broken`` failing as the protocol lets them fail."""
-
-    def __init__(self, inner: Store, broken: Collection[str]) -> None:
+    def __init__(self, inner: MemoryStore, broken: Collection[str]) -> None:
+        super().__init__()
         unknown = set(broken) - {"lookup", "fetch", "publish"}
         assert not unknown, f"cannot break {unknown}"
-        self._inner = inner
+        self.records, self.blobs = inner.records, inner.blobs
         self.broken = set(broken)
-        self._warnings: list[str] = []
 
     def _fails(self, method: str) -> bool:
         message = f"the cache failed on purpose: {method}"
@@ -155,49 +147,13 @@ class FaultyStore:
         return method in self.broken
 
     def lookup(self, key: Digest) -> ActionResult | None:
-        return None if self._fails("lookup") else self._inner.lookup(key)
-
-    def peek(self, key: Digest) -> ActionResult | None:
-        return None if self._fails("lookup") else self._inner.peek(key)
-
-    @property
-    def has_remote(self) -> bool:
-        return False
-
-    def anticipate(self, keys: Iterable[Digest]) -> None:
-        self._inner.anticipate(keys)
-
-    def is_remote(self, key: Digest) -> bool:
-        return self._inner.is_remote(key)
+        return None if self._fails("lookup") else super().lookup(key)
 
     def fetch(self, blob: Blob, destination: Path) -> bool:
-        return not self._fails("fetch") and self._inner.fetch(blob, destination)
+        return not self._fails("fetch") and super().fetch(blob, destination)
 
     def publish(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        return not self._fails("publish") and self._inner.publish(key, result, files)
-
-    @property
-    def identity(self) -> str:
-        return self._inner.identity
+        return not self._fails("publish") and super().publish(key, result, files)
 
     def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        return not self._fails("publish") and self._inner.keep(key, result, files)
-
-    def discard(self, key: Digest) -> None:
-        self._inner.discard(key)
-
-    def stats(self) -> StoreStats:
-        return self._inner.stats()
-
-    def clear(self) -> int:
-        return self._inner.clear()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return (*self._inner.warnings, *self._warnings)
-
-    def cancel(self) -> None:
-        self._inner.cancel()
-
-    def close(self) -> None:
-        self._inner.close()
+        return not self._fails("publish") and super().keep(key, result, files)

@@ -15,6 +15,7 @@ import gzip
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -147,9 +148,7 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
             problems.append(str(error) or "it ends early")
         except OSError as error:
             problems.append(error.strerror or str(error))
-        except Exception as error:
-            if type(error).__module__ != "zlib":  # zlib.error has no other base
-                raise
+        except zlib.error:
             problems.append("its compressed bytes are damaged")
     whole = {k: r for k, r in records.items() if stored_blobs.issuperset(blob.digest for blob in r.blobs)}
     stored = sum(store.adopt(key, result) for key, result in whole.items())

@@ -25,7 +25,7 @@ from gpubuild.cache.local.folder import (
     write_tag,
 )
 from gpubuild.cache.record import RecordError, decode_record, encode_record
-from gpubuild.cache.store import LocalOnly, StoreStats, Warnings
+from gpubuild.cache.store import Store, StoreStats, Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.file_stamp import exists
@@ -37,7 +37,7 @@ _LOCK_SECONDS = 15.0
 _LOW_WATER = 0.9  # of the limit is left after a collection, so that not every build needs one
 
 
-class DiskStore(LocalOnly):
+class DiskStore(Store):
     """A ``Store`` in ``directory``, shared safely by any number of processes.
 
     When a store that published something is closed and the cache is larger than ``max_size_bytes``
@@ -90,8 +90,6 @@ class DiskStore(LocalOnly):
             return None
         return result if complete else None
 
-    peek = lookup
-
     def fetch(self, blob: Blob, destination: Path) -> bool:
         """See ``Store``."""
         try:
@@ -130,10 +128,6 @@ class DiskStore(LocalOnly):
     def identity(self) -> str:
         """See ``Store``. Clearing the cache replaces the tag, and so this."""
         return read_identity(self._directory) if self._writable else ""
-
-    def keep(self, key: Digest, result: ActionResult, files: Mapping[str, Path]) -> bool:
-        """See ``Store``."""
-        return self.lookup(key) is not None or self.publish(key, result, files)
 
     def discard(self, key: Digest) -> None:
         """See ``Store``."""

@@ -16,7 +16,7 @@ from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
-from gpubuild.cache.store import StoreStats
+from gpubuild.cache.store import Store, StoreStats
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.text import counted
@@ -83,7 +83,7 @@ _DOWNLOADS = 8
 _UPLOADS = 4
 
 
-class TieredStore:
+class TieredStore(Store):
     """A ``Store``: look-ups go to ``local``, then to ``remote``, whose results are copied to ``local``.
 
     Uploads run in the background; closing the store waits for them, within bounds.

@@ -95,14 +95,14 @@ def lower_text(
         restore_assert_locations(module.operation)
         with stage("input"):
             dump("mlir", lambda: contexts.canonical_text(module))
-        _check_dialect(_only_module(module, params), state)
+        _check_dialect(only_module(module, params), state)
         try:
             run_passes(module, passes, state)
         except StepError as error:
             if params.target.passes:
                 raise
             raise contexts.with_target(error, params.target.name) from error.__cause__
-        kernels = _only_module(module, params)
+        kernels = only_module(module, params)
         state.kernels = tuple(map(entry_of, kernel_functions(kernels)))
         if not state.kernels:
             raise StepError(
@@ -149,7 +149,8 @@ def _has_own(state: GpuLowering) -> bool:
     return bool(state.params.target.passes)
 
 
-def _only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
+def only_module(module: ir.Module, params: CompileParams) -> ir.Operation:
+    """Return the gpu.module of a compile step. Raises ``StepError`` if there is none or more than one."""
     found = contexts.gpu_modules(module)
     if len(found) != 1:
         raise StepError(

@@ -462,9 +462,7 @@ def parse_assembly(text: str, context: Context) -> Module:
     lib, module, error = _lib(), c_void_p(), c_void_p()
     buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(data, len(data), b"<string>")
     # The call frees the buffer.
-    failed = lib.LLVMParseIRInContext(
-        context.address, buffer, byref(module), byref(error)
-    )  # frees the buffer
+    failed = lib.LLVMParseIRInContext(context.address, buffer, byref(module), byref(error))
     context.check(bool(failed), f"LLVM IR parsing error\n{_take_message(error.value)}" if failed else "")
     return Module(module.value or 0, context)
 

@@ -20,7 +20,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, locate
 from gpubuild.engine.ir.passes import contains
-from gpubuild.engine.ir.query import kernel_functions, operations, symbol_name
+from gpubuild.engine.ir.query import kernel_functions, matching, operations, symbol_name
 from gpubuild.model.digest import digest_bytes
 from gpubuild.support import code_lines
 
@@ -83,15 +83,11 @@ def head(text: str) -> str:
 
 def _operations(module: ir.Module) -> list[ir.Operation]:
     """Return the operations that messages may name, in the order of the text."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return matching(
+        module.operation,
+        lambda op: op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name),
+        ir.WalkOrder.PRE_ORDER,
+    )
 
 
 def _positions(canonical: str) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,11 @@ def operation_names(root: ir.Operation) -> set[str]:
     return found
 
 
-def matching(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list[ir.Operation]:
+def matching(
+    root: ir.Operation,
+    wanted: Callable[[ir.Operation], bool],
+    order: ir.WalkOrder = ir.WalkOrder.POST_ORDER,
+) -> list[ir.Operation]:
     """Return the operations inside ``root``, and ``root`` itself, that are ``wanted``; inner ones first."""
     found: list[ir.Operation] = []
 
@@ -68,7 +72,7 @@ def matching(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> list
             found.append(op)
         return ir.WalkResult.ADVANCE
 
-    root.operation.walk(visit)
+    root.operation.walk(visit, order)
     return found
 
 
@@ -93,6 +97,12 @@ def enclosing(op: ir.Operation, names: Container[str]) -> ir.Operation | None:
     while around is not None and around.name not in names:
         around = around.parent.operation if around.parent is not None else None
     return around
+
+
+def following(op: ir.Operation) -> ir.Operation:
+    """Return the operation after ``op``, which is no terminator, in its block."""
+    block = [other.operation for other in op.operation.block.operations]
+    return block[block.index(op) + 1]
 
 
 def kernel_module(op: ir.Operation) -> ir.Operation:

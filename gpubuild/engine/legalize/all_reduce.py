@@ -8,13 +8,11 @@ has read it, since there is no barrier between.
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
-from gpubuild.engine.ir.query import kernel_module
+from gpubuild.engine.ir.query import following, kernel_module
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import combine_op, reduce_to_first_lane
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
@@ -64,7 +62,7 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
 def _separate(op: ir.Operation, _: Lowering) -> None:
     """Add a barrier after ``op`` where a launch may reach it again."""
     if not _runs_once(op):
-        Emitter(_next(op)).op("gpu.barrier", [], [])
+        Emitter(following(op)).op("gpu.barrier", [], [])
 
 
 def _runs_once(op: ir.Operation) -> bool:
@@ -78,10 +76,6 @@ def _runs_once(op: ir.Operation) -> bool:
         "gpu.kernel" in around.attributes or "kernel" in around.attributes
     )
     return is_kernel and block == around.regions[0].blocks[0]
-
-
-def _next(op: ir.Operation) -> ir.Operation:
-    return next(b.operation for a, b in pairwise(op.block.operations) if a.operation == op)
 
 
 def _expand(op: ir.Operation, state: Legalization) -> None:

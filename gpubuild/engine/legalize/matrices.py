@@ -18,7 +18,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import NO_ACCESS, operations, symbol_name
+from gpubuild.engine.ir.query import NO_ACCESS, following, operations, symbol_name
 from gpubuild.engine.legalize import matrix_ops
 from gpubuild.engine.legalize.matrix_ops import (
     EXPANSIONS,
@@ -288,7 +288,7 @@ def _expand(function: _Function, layout: Layout, lanes: int, wait: Wait) -> None
         for op in waits.before:
             wait(Emitter(op), op)
         for op in waits.after:
-            wait(_after(op), op)
+            wait(Emitter(following(op)), op)
         _check_size(function.op, lanes)
     for value in function.values:
         if part := fragment(value.type):
@@ -374,13 +374,6 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
     whole = emit.compare(Compare.EQ, left, emit.constant(0))
     message = f"matrix operations need workgroups of whole subgroups: a multiple of {lanes} work-items"
     emit.op("cf.assert", [whole], [], {"msg": ir.StringAttr.get(message)})
-
-
-def _after(op: ir.Operation) -> Emitter:
-    """Return an emitter right after ``op``, which is no terminator."""
-    block = op.block
-    ops = [other.operation for other in block.operations]
-    return Emitter(ops[ops.index(op) + 1])
 
 
 def _retype(function: ir.Operation, fragment: Callable[[ir.Type], Fragment | None]) -> None:

@@ -14,7 +14,15 @@ from math import prod
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import VIEWS, defining_op, element_bytes, matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    VIEWS,
+    defining_op,
+    element_bytes,
+    following,
+    matching,
+    operations,
+    symbol_name,
+)
 from gpubuild.engine.source.parallel_loops import is_result, root
 from gpubuild.support.frozen import frozen
 
@@ -144,11 +152,8 @@ class _Placement:
         """Allocate on the device where the memref is defined; release it at the end of that block."""
         owner = buffer.host.owner
         block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        if isinstance(owner, ir.Block):
-            emit = Emitter(block.operations[0].operation)
-        else:
-            following = _after(owner.operation)
-            emit = Emitter(following)
+        begin = block.operations[0].operation if isinstance(owner, ir.Block) else following(owner.operation)
+        emit = Emitter(begin)
         buffer.device = _allocated(emit, buffer.host)
         releases = [use.owner.operation for use in buffer.host.uses if use.owner.operation.name in _DEALLOC]
         if not releases:
@@ -197,7 +202,7 @@ class _Placement:
             if number in written:
                 changed.add(found)
                 buffer.host_current, buffer.device_current = False, True
-        after = Emitter(_after(launch))
+        after = Emitter(following(launch))
         for found, device in local.items():
             if found in changed:
                 after.op("gpu.memcpy", [self._buffers[found].host, device], [])
@@ -372,7 +377,7 @@ def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> i
 def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
     """Declare the runtime's function and the list of a constant's copies, once each."""
     names = {symbol_name(op.operation) for op in module.regions[0].blocks[0]}
-    emit = Emitter(_after(after))
+    emit = Emitter(following(after))
     if name not in names:
         attributes = {
             "sym_name": ir.StringAttr.get(name),
@@ -431,11 +436,6 @@ def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
             return True
         around = around.operation.parent
     return False
-
-
-def _after(op: ir.Operation) -> ir.Operation:
-    block = list(op.block)
-    return block[[one.operation for one in block].index(op) + 1].operation
 
 
 def _allocated(emit: Emitter, host: ir.Value) -> ir.Value:

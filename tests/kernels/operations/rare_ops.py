@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import AMD_CHIPS, CPU, TARGETS, WORKGROUP, Program
+from kernels.program import AMD_CHIPS, CPU, TARGETS, WORKGROUP, Program, one
 
 MEMREF: list[Program] = []
 CONTROL: list[Program] = []
@@ -19,17 +19,8 @@ def _atan2(y: complex, x: complex) -> complex:
     return complex(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
 
 
-def _one(
-    to: list[Program], name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more
-) -> None:
-    args = args | {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
-    to.append(
-        Program(name=name, op=op, body="    " + body.strip(), args=args, expect=expect, block=block, **more)
-    )
-
-
 def _memref() -> None:
-    _one(
+    one(
         MEMREF,
         "memref_alloca_scope",
         "memref.alloca_scope, distinct_objects, assume_alignment",
@@ -46,7 +37,7 @@ def _memref() -> None:
         {"out": X},
         block=32,
     )
-    _one(
+    one(
         MEMREF,
         "memref_space_cast",
         "memref.memory_space_cast, memref.reshape",
@@ -66,7 +57,7 @@ def _memref() -> None:
         attributes=f"workgroup(%w : memref<4xf32, {WORKGROUP}>)",
         breaks=("%two[%c1", "%two[%c0"),
     )
-    _one(
+    one(
         MEMREF,
         "memref_alloc",
         "memref.alloc, dealloc",
@@ -80,7 +71,7 @@ def _memref() -> None:
         {"out": np.array([5], np.float32)},
         refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
     )
-    _one(
+    one(
         MEMREF,
         "memref_realloc",
         "memref.realloc to a size known at run time, to a constant one",
@@ -110,7 +101,7 @@ def _memref() -> None:
         breaks=("memref.load %xs[%c2]", "memref.load %xs[%c1]"),
         refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
     )
-    _one(
+    one(
         MEMREF,
         "memref_spaces",
         "memref.global in constant memory (space 4), in global memory",
@@ -130,7 +121,7 @@ def _memref() -> None:
         "= dense<[100.0, 200.0, 300.0, 400.0]>",
         breaks=("%globals[%j]", "%globals[%c0]"),
     )
-    _one(
+    one(
         MEMREF,
         "memref_rank",
         "memref.rank",
@@ -139,7 +130,7 @@ def _memref() -> None:
         {"xs": X},
         {"out": np.array([1], np.uint64)},
     )
-    _one(
+    one(
         MEMREF,
         "memref_alloc_workgroup",
         "memref.alloc in workgroup memory",
@@ -148,7 +139,7 @@ def _memref() -> None:
         {},
         refused=dict.fromkeys(TARGETS, "in workgroup memory, which is not allocated while a kernel runs"),
     )
-    _one(
+    one(
         MEMREF,
         "memref_dma",
         "memref.dma_start, dma_wait, affine.dma_start, dma_wait",
@@ -162,7 +153,7 @@ def _memref() -> None:
 
 
 def _control() -> None:
-    _one(
+    one(
         CONTROL,
         "affine_vectors",
         "affine.vector_load, vector_store, prefetch",
@@ -176,7 +167,7 @@ def _control() -> None:
         {"out": (2 * X).reshape(8, 4)[::-1].ravel()},
         breaks=("[28 - %j * 4]", "[%j * 4]"),
     )
-    _one(
+    one(
         CONTROL,
         "complex_bitcast",
         "complex.bitcast",
@@ -192,7 +183,7 @@ def _control() -> None:
         {"out": Z[:1].view(np.int64), "back": Z[1:2]},
         breaks=("%f = complex.bitcast %y", "%f = complex.bitcast %z"),
     )
-    _one(
+    one(
         CONTROL,
         "complex_atan2",
         "complex.atan2, complex.constant",
@@ -204,7 +195,7 @@ def _control() -> None:
         {"out": np.array([_atan2(Z[0], 0.5 + 2j)], np.complex128)},
         tolerance_ulp=64,
     )
-    _one(
+    one(
         CONTROL,
         "complex_powi",
         "complex.powi",
@@ -216,7 +207,7 @@ def _control() -> None:
         {"out": Z[:1] ** 3},
         tolerance_ulp=64,
     )
-    _one(
+    one(
         CONTROL,
         "ub_unreachable",
         "ub.unreachable",
@@ -232,7 +223,7 @@ def _control() -> None:
         {"out": X},
         block=32,
     )
-    _one(
+    one(
         CONTROL,
         "func_call_indirect",
         "func.constant, func.call_indirect",
@@ -253,7 +244,7 @@ def _control() -> None:
 
 
 def _arith() -> None:
-    _one(
+    one(
         ARITH,
         "arith_tf32",
         "arith.truncf, arith.extf tf32",

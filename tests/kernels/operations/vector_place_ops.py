@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import TARGETS, Program
+from kernels.program import TARGETS, Program, one
 
 PROGRAMS: list[Program] = []
 BOOLS: list[Program] = []
@@ -22,15 +22,6 @@ _MAPS = "indexing_maps = [affine_map<(i,j,k)->(i,k)>, affine_map<(i,j,k)->(k,j)>
 )
 
 
-def _one(
-    name: str, op: str, body: str, args: dict, expect: dict, *, to: list[Program] = PROGRAMS, **more
-) -> None:
-    args = args | {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
-    to.append(
-        Program(name=name, op=op, body="    " + body.strip(), args=args, expect=expect, block=1, **more)
-    )
-
-
 def _with(base: np.ndarray, place: object, value: object) -> np.ndarray:
     changed = base.copy()
     changed[place] = value
@@ -38,7 +29,8 @@ def _with(base: np.ndarray, place: object, value: object) -> np.ndarray:
 
 
 def _positions() -> None:
-    _one(
+    one(
+        PROGRAMS,
         "vector_positions",
         "vector.extract, vector.insert at several positions known at run time",
         f"""%v = vector.load %m[%c0, %c0] : {_SQUARE}, {_V}
@@ -66,7 +58,8 @@ def _positions() -> None:
 
 
 def _masks() -> None:
-    _one(
+    one(
+        PROGRAMS,
         "vector_masked_operations",
         "vector.mask of transfer_read, transfer_write, reduction, contract, multi_reduction",
         f"""%z = arith.constant 7.0 : f32
@@ -102,7 +95,8 @@ def _masks() -> None:
 
 
 def _narrow_factors() -> None:
-    _one(
+    one(
+        PROGRAMS,
         "vector_contract_narrow",
         "vector.contract of i8 into i32, of f16 into f32",
         f"""%a = vector.load %x[%c0, %c0] : memref<3x4xi8>, vector<3x4xi8>
@@ -121,7 +115,8 @@ def _narrow_factors() -> None:
 
 def _bools() -> None:
     m, v = "memref<?xi1>", "vector<4xi1>"
-    _one(
+    one(
+        BOOLS,
         "memref_i1_vectors",
         "vector.load, store, transfer_read, transfer_write, maskedload, maskedstore, gather, scatter of i1",
         f"""%v = vector.load %b[%c2] : {m}, {v}
@@ -148,10 +143,10 @@ def _bools() -> None:
             "out3": np.array([*BITS[2:4], 1, 1, 0, 0, 0, 0], np.bool_),
             "out4": np.array([*BITS[1:5], 0, 0, 0, 0], np.bool_),
         },
-        to=BOOLS,
         breaks=("%out1[%c2]", "%out1[%c1]"),
     )
-    _one(
+    one(
+        BOOLS,
         "memref_i1_elements",
         "affine.load, affine.store, memref.copy of a strided view, linalg.copy of i1",
         f"""affine.for %j = 0 to 8 {{
@@ -166,13 +161,13 @@ def _bools() -> None:
     linalg.copy ins(%x : memref<8xi1>) outs(%y : memref<8xi1>)""",
         {"b": BITS},
         {"out": BITS[::-1].copy(), "out1": np.array([0, *BITS[::2], 0, 0, 0], np.bool_), "out2": BITS},
-        to=BOOLS,
         breaks=("[7 - %j]", "[%j]"),
     )
 
 
 def _rare() -> None:
-    _one(
+    one(
+        PROGRAMS,
         "vector_type_cast",
         "vector.type_cast",
         """%tile = memref.alloca() : memref<3x3xf32>
@@ -214,7 +209,7 @@ def _rare() -> None:
     ):
         scalable = "%long = arith.constant dense<1.0> : vector<[4]xf32>\n    " if "%long" in body else ""
         load = f"%v = vector.load %m[%c0, %c0] : {_SQUARE}, vector<4xf32>\n    "
-        _one(name, op, load + scalable + body, {"m": M}, {}, refused=dict.fromkeys(TARGETS, reason))
+        one(PROGRAMS, name, op, load + scalable + body, {"m": M}, {}, refused=dict.fromkeys(TARGETS, reason))
 
 
 _positions()

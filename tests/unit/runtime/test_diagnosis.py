@@ -156,7 +156,7 @@ def test_messages_name_everything(runtime: Runtime, image: bytes, device: str, t
     answers = json.loads(done.out)
     assert len(answers) == 2 * len(rows)
     for number, (code, text) in enumerate(answers):
-        row, told = rows[number // 2], number % 2 == 0
+        row, at_launch = rows[number // 2], number % 2 == 0
         assert (code, row.says in text) == (1, True), (row, text)
         lines = text.splitlines()
         assert f"  program: {PROGRAM}" in lines
@@ -164,10 +164,10 @@ def test_messages_name_everything(runtime: Runtime, image: bytes, device: str, t
             assert "  module: m" in lines, text
             assert f"  kernel: {row.kernel}" in lines, text
             assert (f"  target: mine ({chip}, " if row.target else "  target: none") in text
-            place = AT_LAUNCH if told else AT_KERNEL if row.kernel == "k" else f"gpu.func @{row.kernel}"
+            place = AT_LAUNCH if at_launch else AT_KERNEL if row.kernel == "k" else f"gpu.func @{row.kernel}"
             assert f"  location: {place}" in lines, text
         else:
-            assert (f"  location: {AT_LAUNCH}" in lines) is told, text
+            assert (f"  location: {AT_LAUNCH}" in lines) is at_launch, text
         assert "  call: " in text
         assert f"  device: {device}" in text
 

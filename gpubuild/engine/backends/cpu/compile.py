@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -17,11 +17,16 @@ from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.backends.cpu.workarounds import keep_odd_halves
-from gpubuild.engine.backends.gpu_compile import KernelInfo, info_with_table, user_libraries
-from gpubuild.engine.backends.lowering import run_own_passes
+from gpubuild.engine.backends.gpu_compile import (
+    KernelInfo,
+    Stage,
+    info_with_table,
+    run_stages,
+    user_libraries,
+)
+from gpubuild.engine.backends.lowering import only_module, run_own_passes
 from gpubuild.engine.ir import contexts, llvm, resource_objects, step_io
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.locations import restore_assert_locations
 from gpubuild.engine.ir.passes import Pass, run_passes
@@ -62,15 +67,10 @@ def run(params: CompileParams, io: StepIO) -> None:
 
     Raises ``UsageError`` for an unknown chip, ``ToolNotFoundError``, and ``StepError``.
     """
-    build = CpuBuild(params=params, io=io)
     stages = STAGES
     if params.relocatable:
         stages = gpu_compile.stages_with(STAGES, emit_relocatable, after="optimize")
-    for name, stage in stages:
-        with io.stage(name):
-            stage(build)
-            if build.module is not None:
-                dump("ll", lambda: str(build.module))
+    run_stages(CpuBuild(params=params, io=io), stages)
 
 
 def check_target(build: CpuBuild) -> None:
@@ -113,8 +113,7 @@ def lower_text(
         module = contexts.parse(text)
         restore_assert_locations(module.operation)
         lowering = start(params, SourceText(text, f"@{params.module} (canonical text)"))
-        if (found := len(contexts.gpu_modules(module))) != 1:
-            raise StepError(f"expected one gpu.module, @{params.module}, and found {found}")
+        only_module(module, params)
         passes = PASSES
         if params.target.passes:
             passes = (
@@ -276,8 +275,7 @@ def _metadata(kernel: KernelFacts) -> dict[str, Value]:
     return found
 
 
-Stage = tuple[str, Callable[[CpuBuild], None]]
-STAGES: tuple[Stage, ...] = (
+STAGES: tuple[Stage[CpuBuild], ...] = (
     ("check", check_target),
     ("lower", lower),
     ("image", link_image),

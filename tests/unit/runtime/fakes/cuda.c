@@ -27,6 +27,19 @@ static const char *context(void) {
         }                                                                                                     \
     } while (0)
 
+/* Record a call with its arguments and the context; fail without one, or if that is ordered. */
+#define CALLED(name, format, ...)                                                                             \
+    do {                                                                                                      \
+        record(#name " ctx=%s" format, context(), ##__VA_ARGS__);                                             \
+        IN_CONTEXT(#name);                                                                                    \
+    } while (0)
+/* A function that does nothing else; `version` ends its symbol. */
+#define CALL(name, version, parameters, ...)                                                                  \
+    int name##version parameters {                                                                            \
+        CALLED(name, __VA_ARGS__);                                                                            \
+        return 0;                                                                                             \
+    }
+
 int cuInit(unsigned flags) {
     record("cuInit %u", flags);
     FAIL_IF_ORDERED("cuInit");
@@ -96,8 +109,7 @@ int fake_context_depth(void) {
 
 int cuModuleLoadData(void **module, const void *image) {
     const unsigned char *b = image;
-    record("cuModuleLoadData ctx=%s %02x%02x%02x%02x machine=%d", context(), b[0], b[1], b[2], b[3], b[18]);
-    IN_CONTEXT("cuModuleLoadData");
+    CALLED(cuModuleLoadData, " %02x%02x%02x%02x machine=%d", b[0], b[1], b[2], b[3], b[18]);
     *module = new_handle();
     return 0;
 }
@@ -115,14 +127,9 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *op
     *module = new_handle();
     return 0;
 }
-int cuModuleUnload(void *module) {
-    record("cuModuleUnload ctx=%s %p", context(), module);
-    IN_CONTEXT("cuModuleUnload");
-    return 0;
-}
+CALL(cuModuleUnload, , (void *module), " %p", module)
 int cuModuleGetFunction(void **function, void *module, const char *name) {
-    record("cuModuleGetFunction ctx=%s %p %s", context(), module, name);
-    IN_CONTEXT("cuModuleGetFunction");
+    CALLED(cuModuleGetFunction, " %p %s", module, name);
     *function = new_handle();
     return 0;
 }
@@ -133,9 +140,8 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
 }
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **params, void **extra) {
-    record("cuLaunchKernel ctx=%s %p grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p extra=%p", context(), function, gx,
+    CALLED(cuLaunchKernel, " %p grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p extra=%p", function, gx,
            gy, gz, bx, by, bz, shared, stream, (void *)extra);
-    IN_CONTEXT("cuLaunchKernel");
     record_params(params);
     return 0;
 }
@@ -168,84 +174,53 @@ int cuStreamCreate(void **stream, unsigned flags) {
     record("cuStreamCreate ctx=%s flags=%u %p", context(), flags, *stream);
     return 0;
 }
-int cuStreamDestroy_v2(void *stream) {
-    record("cuStreamDestroy ctx=%s %p", context(), stream);
-    IN_CONTEXT("cuStreamDestroy");
-    return 0;
-}
-int cuStreamSynchronize(void *stream) {
-    record("cuStreamSynchronize ctx=%s %p", context(), stream);
-    IN_CONTEXT("cuStreamSynchronize");
-    return 0;
-}
-int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    record("cuStreamWaitEvent ctx=%s %p %p %u", context(), stream, event, flags);
-    IN_CONTEXT("cuStreamWaitEvent");
-    return 0;
-}
+CALL(cuStreamDestroy, _v2, (void *stream), " %p", stream)
+CALL(cuStreamSynchronize, , (void *stream), " %p", stream)
+CALL(cuStreamWaitEvent, , (void *stream, void *event, unsigned flags), " %p %p %u", stream, event, flags)
 int cuEventCreate(void **event, unsigned flags) {
     IN_CONTEXT("cuEventCreate");
     *event = new_handle();
     record("cuEventCreate ctx=%s flags=%u %p", context(), flags, *event);
     return 0;
 }
-int cuEventDestroy_v2(void *event) {
-    record("cuEventDestroy ctx=%s %p", context(), event);
-    IN_CONTEXT("cuEventDestroy");
-    return 0;
-}
-int cuEventSynchronize(void *event) {
-    record("cuEventSynchronize ctx=%s %p", context(), event);
-    IN_CONTEXT("cuEventSynchronize");
-    return 0;
-}
-int cuEventRecord(void *event, void *stream) {
-    record("cuEventRecord ctx=%s %p %p", context(), event, stream);
-    IN_CONTEXT("cuEventRecord");
-    return 0;
-}
+CALL(cuEventDestroy, _v2, (void *event), " %p", event)
+CALL(cuEventSynchronize, , (void *event), " %p", event)
+CALL(cuEventRecord, , (void *event, void *stream), " %p %p", event, stream)
 int cuEventElapsedTime(float *milliseconds, void *first, void *last) {
-    record("cuEventElapsedTime ctx=%s %p %p", context(), first, last);
-    IN_CONTEXT("cuEventElapsedTime");
+    CALLED(cuEventElapsedTime, " %p %p", first, last);
     *milliseconds = 0.25f;
     return 0;
 }
 
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
-    record("cuMemAlloc ctx=%s %zu", context(), bytes);
-    IN_CONTEXT("cuMemAlloc");
+    CALLED(cuMemAlloc, " %zu", bytes);
     *address = (uint64_t)(uintptr_t)malloc(bytes);
     return 0;
 }
 int cuMemAllocManaged(uint64_t *address, size_t bytes, unsigned flags) {
-    record("cuMemAllocManaged ctx=%s %zu flags=%u", context(), bytes, flags);
-    IN_CONTEXT("cuMemAllocManaged");
+    CALLED(cuMemAllocManaged, " %zu flags=%u", bytes, flags);
     *address = (uint64_t)(uintptr_t)malloc(bytes);
     return 0;
 }
 int cuMemFree_v2(uint64_t address) {
-    record("cuMemFree ctx=%s", context());
-    IN_CONTEXT("cuMemFree");
+    CALLED(cuMemFree, "");
     free((void *)(uintptr_t)address);
     return 0;
 }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
-    record("cuMemcpyAsync ctx=%s %zu stream=%p", context(), bytes, stream);
-    IN_CONTEXT("cuMemcpyAsync");
+    CALLED(cuMemcpyAsync, " %zu stream=%p", bytes, stream);
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
 int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
-    record("cuMemsetD32Async ctx=%s 0x%x %zu stream=%p", context(), value, count, stream);
-    IN_CONTEXT("cuMemsetD32Async");
+    CALLED(cuMemsetD32Async, " 0x%x %zu stream=%p", value, count, stream);
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)(uintptr_t)address + 4 * i, &value, 4);
     }
     return 0;
 }
 int cuMemsetD16Async(uint64_t address, unsigned short value, size_t count, void *stream) {
-    record("cuMemsetD16Async ctx=%s 0x%x %zu stream=%p", context(), value, count, stream);
-    IN_CONTEXT("cuMemsetD16Async");
+    CALLED(cuMemsetD16Async, " 0x%x %zu stream=%p", value, count, stream);
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)(uintptr_t)address + 2 * i, &value, 2);
     }
@@ -257,44 +232,29 @@ static void set_parts(uint64_t address, size_t pitch, const void *value, size_t 
     }
 }
 int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream) {
-    record("cuMemsetD8Async ctx=%s 0x%x %zu stream=%p", context(), value, count, stream);
-    IN_CONTEXT("cuMemsetD8Async");
+    CALLED(cuMemsetD8Async, " 0x%x %zu stream=%p", value, count, stream);
     set_parts(address, 1, &value, 1, count);
     return 0;
 }
 int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t width, size_t height, void *stream) {
-    record("cuMemsetD2D32Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
-    IN_CONTEXT("cuMemsetD2D32Async");
+    CALLED(cuMemsetD2D32Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
     set_parts(address, pitch, &value, 4, height);
     return 0;
 }
 int cuMemsetD2D16Async(uint64_t address, size_t pitch, unsigned short value, size_t width, size_t height, void *stream) {
-    record("cuMemsetD2D16Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
-    IN_CONTEXT("cuMemsetD2D16Async");
+    CALLED(cuMemsetD2D16Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
     set_parts(address, pitch, &value, 2, height);
     return 0;
 }
 int cuMemsetD2D8Async(uint64_t address, size_t pitch, unsigned char value, size_t width, size_t height, void *stream) {
-    record("cuMemsetD2D8Async ctx=%s 0x%x %zu %zux%zu stream=%p", context(), value, pitch, width, height, stream);
-    IN_CONTEXT("cuMemsetD2D8Async");
+    CALLED(cuMemsetD2D8Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
     set_parts(address, pitch, &value, 1, height);
     return 0;
 }
-int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
-    (void)address;
-    record("cuMemHostRegister ctx=%s %zu flags=%u", context(), bytes, flags);
-    IN_CONTEXT("cuMemHostRegister");
-    return 0;
-}
-int cuMemHostUnregister(void *address) {
-    (void)address;
-    record("cuMemHostUnregister ctx=%s", context());
-    IN_CONTEXT("cuMemHostUnregister");
-    return 0;
-}
+CALL(cuMemHostRegister, _v2, (void *address, size_t bytes, unsigned flags), " %zu flags=%u", bytes, flags)
+CALL(cuMemHostUnregister, , (void *address), "")
 int cuMemHostGetDevicePointer_v2(uint64_t *found, void *address, unsigned flags) {
-    record("cuMemHostGetDevicePointer ctx=%s flags=%u", context(), flags);
-    IN_CONTEXT("cuMemHostGetDevicePointer");
+    CALLED(cuMemHostGetDevicePointer, " flags=%u", flags);
     *found = (uint64_t)(uintptr_t)address + 4096;
     return 0;
 }

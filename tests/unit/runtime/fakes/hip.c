@@ -5,6 +5,19 @@ enum { HOST_OFFSET = 4096 }; /* from where the host finds its memory to where de
 static _Thread_local int current;
 static int handles;
 
+/* Record a call with its arguments; fail if that is ordered. */
+#define CALLED(name, format, ...)                                                                             \
+    do {                                                                                                      \
+        record(#name " dev=%d" format, current, ##__VA_ARGS__);                                               \
+        FAIL_IF_ORDERED(#name);                                                                               \
+    } while (0)
+/* A function that does nothing else. */
+#define CALL(name, parameters, ...)                                                                           \
+    int name parameters {                                                                                     \
+        CALLED(name, __VA_ARGS__);                                                                            \
+        return 0;                                                                                             \
+    }
+
 static void *new_handle(void) {
     return (void *)(uintptr_t)(0x2000 + 16 * __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST));
 }
@@ -45,22 +58,19 @@ int hipSetDevice(int device) {
 }
 int hipModuleLoadData(void **module, const void *image) {
     const unsigned char *b = image;
-    record("hipModuleLoadData dev=%d %02x%02x%02x%02x machine=%d", current, b[0], b[1], b[2], b[3], b[18]);
-    FAIL_IF_ORDERED("hipModuleLoadData");
+    CALLED(hipModuleLoadData, " %02x%02x%02x%02x machine=%d", b[0], b[1], b[2], b[3], b[18]);
     *module = new_handle();
     return 0;
 }
 static void *variable; /* of all modules */
 int hipModuleGetGlobal(void **address, size_t *bytes, void *module, const char *name) {
-    record("hipModuleGetGlobal dev=%d %p %s", current, module, name);
-    FAIL_IF_ORDERED("hipModuleGetGlobal");
+    CALLED(hipModuleGetGlobal, " %p %s", module, name);
     *address = &variable;
     *bytes = sizeof variable;
     return 0;
 }
 int hipHostMalloc(void **address, size_t bytes, unsigned flags) {
-    record("hipHostMalloc dev=%d %zu flags=%#x", current, bytes, flags);
-    FAIL_IF_ORDERED("hipHostMalloc");
+    CALLED(hipHostMalloc, " %zu flags=%#x", bytes, flags);
     *address = malloc(bytes);
     return 0;
 }
@@ -76,22 +86,16 @@ static void fail_assertion(const char *name) {
     }
     abort();
 }
-int hipModuleUnload(void *module) {
-    record("hipModuleUnload dev=%d %p", current, module);
-    FAIL_IF_ORDERED("hipModuleUnload");
-    return 0;
-}
+CALL(hipModuleUnload, (void *module), " %p", module)
 int hipModuleGetFunction(void **function, void *module, const char *name) {
-    record("hipModuleGetFunction dev=%d %p %s", current, module, name);
-    FAIL_IF_ORDERED("hipModuleGetFunction");
+    CALLED(hipModuleGetFunction, " %p %s", module, name);
     *function = new_handle();
     return 0;
 }
 int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                           unsigned shared, void *stream, void **params, void **extra) {
-    record("hipModuleLaunchKernel dev=%d %p grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p extra=%p", current, function,
+    CALLED(hipModuleLaunchKernel, " %p grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p extra=%p", function,
            gx, gy, gz, bx, by, bz, shared, stream, (void *)extra);
-    FAIL_IF_ORDERED("hipModuleLaunchKernel");
     if (getenv("FAKE_ASSERTION") != NULL) {
         fail_assertion(getenv("FAKE_ASSERTION"));
     }
@@ -104,117 +108,73 @@ int hipStreamCreateWithFlags(void **stream, unsigned flags) {
     record("hipStreamCreateWithFlags dev=%d flags=%u", current, flags);
     return 0;
 }
-int hipStreamDestroy(void *stream) {
-    record("hipStreamDestroy dev=%d %p", current, stream);
-    FAIL_IF_ORDERED("hipStreamDestroy");
-    return 0;
-}
-int hipStreamSynchronize(void *stream) {
-    record("hipStreamSynchronize dev=%d %p", current, stream);
-    FAIL_IF_ORDERED("hipStreamSynchronize");
-    return 0;
-}
-int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    record("hipStreamWaitEvent dev=%d %p %p %u", current, stream, event, flags);
-    FAIL_IF_ORDERED("hipStreamWaitEvent");
-    return 0;
-}
+CALL(hipStreamDestroy, (void *stream), " %p", stream)
+CALL(hipStreamSynchronize, (void *stream), " %p", stream)
+CALL(hipStreamWaitEvent, (void *stream, void *event, unsigned flags), " %p %p %u", stream, event, flags)
 int hipEventCreateWithFlags(void **event, unsigned flags) {
     FAIL_IF_ORDERED("hipEventCreateWithFlags");
     *event = new_handle();
     record("hipEventCreateWithFlags dev=%d flags=%u", current, flags);
     return 0;
 }
-int hipEventDestroy(void *event) {
-    record("hipEventDestroy dev=%d %p", current, event);
-    FAIL_IF_ORDERED("hipEventDestroy");
-    return 0;
-}
-int hipEventSynchronize(void *event) {
-    record("hipEventSynchronize dev=%d %p", current, event);
-    FAIL_IF_ORDERED("hipEventSynchronize");
-    return 0;
-}
-int hipEventRecord(void *event, void *stream) {
-    record("hipEventRecord dev=%d %p %p", current, event, stream);
-    FAIL_IF_ORDERED("hipEventRecord");
-    return 0;
-}
+CALL(hipEventDestroy, (void *event), " %p", event)
+CALL(hipEventSynchronize, (void *event), " %p", event)
+CALL(hipEventRecord, (void *event, void *stream), " %p %p", event, stream)
 int hipEventElapsedTime(float *milliseconds, void *first, void *last) {
-    record("hipEventElapsedTime dev=%d %p %p", current, first, last);
-    FAIL_IF_ORDERED("hipEventElapsedTime");
+    CALLED(hipEventElapsedTime, " %p %p", first, last);
     *milliseconds = 0.25f;
     return 0;
 }
 int hipMalloc(void **address, size_t bytes) {
-    record("hipMalloc dev=%d %zu", current, bytes);
-    FAIL_IF_ORDERED("hipMalloc");
+    CALLED(hipMalloc, " %zu", bytes);
     *address = malloc(bytes);
     return 0;
 }
 int hipMallocManaged(void **address, size_t bytes, unsigned flags) {
-    record("hipMallocManaged dev=%d %zu flags=%u", current, bytes, flags);
-    FAIL_IF_ORDERED("hipMallocManaged");
+    CALLED(hipMallocManaged, " %zu flags=%u", bytes, flags);
     *address = malloc(bytes);
     return 0;
 }
 int hipFree(void *address) {
-    record("hipFree dev=%d", current);
-    FAIL_IF_ORDERED("hipFree");
+    CALLED(hipFree, "");
     free(address);
     return 0;
 }
 int hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
-    record("hipMemcpyAsync dev=%d %zu kind=%d stream=%p", current, bytes, kind, stream);
-    FAIL_IF_ORDERED("hipMemcpyAsync");
+    CALLED(hipMemcpyAsync, " %zu kind=%d stream=%p", bytes, kind, stream);
     memcpy(to, from, bytes);
     return 0;
 }
 int hipMemsetD32Async(void *address, int value, size_t count, void *stream) {
-    record("hipMemsetD32Async dev=%d 0x%x %zu stream=%p", current, (unsigned)value, count, stream);
-    FAIL_IF_ORDERED("hipMemsetD32Async");
+    CALLED(hipMemsetD32Async, " 0x%x %zu stream=%p", (unsigned)value, count, stream);
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)address + 4 * i, &value, 4);
     }
     return 0;
 }
 int hipMemsetD16Async(void *address, unsigned short value, size_t count, void *stream) {
-    record("hipMemsetD16Async dev=%d 0x%x %zu stream=%p", current, value, count, stream);
-    FAIL_IF_ORDERED("hipMemsetD16Async");
+    CALLED(hipMemsetD16Async, " 0x%x %zu stream=%p", value, count, stream);
     for (size_t i = 0; i < count; i++) {
         memcpy((char *)address + 2 * i, &value, 2);
     }
     return 0;
 }
 int hipMemsetD8Async(void *address, unsigned char value, size_t count, void *stream) {
-    record("hipMemsetD8Async dev=%d 0x%x %zu stream=%p", current, value, count, stream);
-    FAIL_IF_ORDERED("hipMemsetD8Async");
+    CALLED(hipMemsetD8Async, " 0x%x %zu stream=%p", value, count, stream);
     memset(address, value, count);
     return 0;
 }
 int hipMemset2DAsync(void *address, size_t pitch, int value, size_t width, size_t height, void *stream) {
-    record("hipMemset2DAsync dev=%d 0x%x %zu %zux%zu stream=%p", current, (unsigned)value, pitch, width, height, stream);
-    FAIL_IF_ORDERED("hipMemset2DAsync");
+    CALLED(hipMemset2DAsync, " 0x%x %zu %zux%zu stream=%p", (unsigned)value, pitch, width, height, stream);
     for (size_t i = 0; i < height; i++) {
         memset((char *)address + i * pitch, value, width);
     }
     return 0;
 }
-int hipHostRegister(void *address, size_t bytes, unsigned flags) {
-    (void)address;
-    record("hipHostRegister dev=%d %zu flags=%u", current, bytes, flags);
-    FAIL_IF_ORDERED("hipHostRegister");
-    return 0;
-}
-int hipHostUnregister(void *address) {
-    (void)address;
-    record("hipHostUnregister dev=%d", current);
-    FAIL_IF_ORDERED("hipHostUnregister");
-    return 0;
-}
+CALL(hipHostRegister, (void *address, size_t bytes, unsigned flags), " %zu flags=%u", bytes, flags)
+CALL(hipHostUnregister, (void *address), "")
 int hipHostGetDevicePointer(void **found, void *address, unsigned flags) {
-    record("hipHostGetDevicePointer dev=%d flags=%u", current, flags);
-    FAIL_IF_ORDERED("hipHostGetDevicePointer");
+    CALLED(hipHostGetDevicePointer, " flags=%u", flags);
     *found = (char *)address + HOST_OFFSET;
     return 0;
 }

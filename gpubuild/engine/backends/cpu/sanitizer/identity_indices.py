@@ -18,13 +18,13 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from gpubuild.engine.backends.cpu.fission.uniformity import axis_of
 from gpubuild.engine.backends.cpu.sanitizer.accesses import Use
 from gpubuild.engine.backends.cpu.sanitizer.ranges import (
     Facts,
     Range,
     Ranges,
     Truth,
-    axis_of,
     constant,
     is_index,
 )

@@ -30,7 +30,7 @@ from gpubuild.engine.backends.cpu.sanitizer.races import orders_subgroup
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import locate
-from gpubuild.engine.ir.query import element_bytes, matching, operations, symbol_name
+from gpubuild.engine.ir.query import element_bytes, following, matching, operations, symbol_name
 from gpubuild.engine.legalize.memory_ops import expand_copy
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.targets.target import Sanitize
@@ -154,8 +154,7 @@ def _number(emit: Emitter, value: int) -> ir.Value:
 
 def _after(op: ir.Operation) -> Emitter:
     """Return an emitter behind ``op``, which is no terminator, with its location."""
-    operations = [o.operation for o in op.operation.block.operations]
-    return Emitter(operations[operations.index(op) + 1], location=op.location)
+    return Emitter(following(op), location=op.location)
 
 
 def _check_extents(emit: Emitter, extents: Sequence[Extent], site: int) -> None:

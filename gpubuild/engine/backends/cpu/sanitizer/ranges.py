@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from gpubuild.engine.backends.cpu.fission.uniformity import axis_of
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op
 
@@ -123,11 +124,6 @@ class Facts:
 def constant(value: int) -> Range:
     """Return a range of one number."""
     return Range(low=value, high=value, bits=value.bit_length())
-
-
-def axis_of(op: ir.Operation) -> str:
-    """Return ``x``, ``y`` or ``z`` of an op that names a dimension."""
-    return str(op.attributes["dimension"]).removeprefix("#gpu<dim ")[0]
 
 
 def is_index(value: ir.Value) -> bool:
