@@ -42,6 +42,8 @@ _PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "
 Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read (ns), digest or ""
 Request: TypeAlias = "list[Any]"
 
+reread: dict[str, Known] = {}  # files that the check of a receipt has read, for the build that follows it
+
 
 def request_of(
     file: str,
@@ -176,6 +178,8 @@ class Receipt:
             if not digest:  # only its stat data are known
                 return False
             found = _digest_again(path)
+            if found is not None:
+                reread[path] = found
             small = found is not None and found[0][0] <= _MOST_BYTES
             if found and found[2] != digest and small and path in self._check["tables"]:
                 edited.append(path)  # perhaps only its comments

@@ -469,7 +469,7 @@ class Digits:
 
 _MARK = b"gpubuild:"  # none is valid MLIR where digits are
 _MARK_BYTES = len(_MARK) + 64 + 1  # even, as numbers of digits are
-_PIECE = 1 << 20  # bytes of text at once: a long run is in two pieces at least
+_PIECE = 1 << 18  # bytes of text at once, which stay in the CPU's cache: a long run is in two pieces at least
 
 
 def take_out(pieces: Iterable[bytes], folder: Path) -> tuple[bytes, dict[bytes, str]] | None:
