@@ -127,7 +127,7 @@ HOST_WORDS = (
 
 
 VERSION = 1
-SOURCE_SUFFIXES = (".mlir", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
+SOURCE_SUFFIXES = (".mlir", ".mlirbc", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
 _FILE = path_with(SOURCE_SUFFIXES, "a source file", advice="list no headers; kernels are MLIR, not CUDA")
 

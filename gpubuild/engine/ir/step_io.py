@@ -84,6 +84,15 @@ class StepIO:
         """Return the path of input ``name``, for relative look-ups and messages: it is not verified."""
         return self._inputs[name].path
 
+    def head(self, name: str, size: int) -> bytes:
+        """Return the first bytes of input ``name``, which are not verified."""
+        item = self._inputs[name]
+        try:
+            with item.path.open("rb") as stream:
+                return stream.read(size)
+        except OSError as error:
+            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+
     def read(self, name: str) -> bytes:
         """Return the verified bytes of input ``name``. Raises ``InputChangedError`` on a mismatch."""
         item = self._inputs[name]
