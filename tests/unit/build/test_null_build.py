@@ -187,6 +187,19 @@ def test_the_build_after_a_check_does_not_read_the_edited_source_again(
     assert source in read
 
 
+def test_an_edited_source_is_read_before_outputs(world: World) -> None:
+    world.good_build()
+    source = world.root / "app.mlir"
+    source.write_text("k two\n")
+    found = world.receipt()
+    assert found is not None
+    found._check["doubtful"] = sorted(null_build._unpack(found._check["files"]))  # as after a fast build
+    assert len(found._check["doubtful"]) > 10
+    null_build.reread.clear()
+    assert not found.proves(world.request())
+    assert list(null_build.reread) == [str(source)]
+
+
 def test_an_edited_source_lets_mlir_be_loaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
     monkeypatch.setattr(local, "start_early", started.append)
