@@ -1,4 +1,4 @@
-"""Reductions of tensors to one number and of few long rows: NumPy's results, and equal bits on all devices."""
+"""Reductions of tensors to one number and of few long rows: NumPy's results, equal bits on all devices."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ for n in (0, 1, 31, 32, 33, 2048, 2049, 5000, 100_003, 1_100_000):
     with np.errstate(all="ignore"):
         assert (y == x + np.int32(3)).all()
         flat, three = np.append(y, np.int32(3)), np.int32(3)
-        expected = [np.add.reduce(flat), np.multiply.reduce(flat), flat.min(), flat.view(np.uint32).max().view(np.int32),
-                    np.bitwise_xor.reduce(flat)]
-    assert [int(v) for v in numbers] == [int(np.int64(v).astype(np.int32)) for v in expected], (x.shape, numbers)
+        expected = [np.add.reduce(flat), np.multiply.reduce(flat), flat.min(),
+                    flat.view(np.uint32).max().view(np.int32), np.bitwise_xor.reduce(flat)]
+    right = [int(np.int64(value).astype(np.int32)) for value in expected]
+    assert [int(value) for value in numbers] == right, (x.shape, numbers)
 x, w = generator.standard_normal((3, 5001)), generator.standard_normal(5001)
 sums, soft = np.empty(3), np.empty_like(x)
 reductions.rows(x, w, sums, soft)

@@ -187,7 +187,8 @@ def test_the_build_after_a_check_does_not_read_the_edited_source_again(
     assert source in read
 
 
-def test_an_edited_source_is_read_before_outputs(world: World) -> None:
+def test_a_large_source_is_read_before_outputs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(null_build, "_MOST_BYTES", 0)
     world.good_build()
     source = world.root / "app.mlir"
     source.write_text("k two\n")
