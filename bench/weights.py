@@ -3,7 +3,7 @@
 python bench/weights.py [--megabytes 500] [FORM...]
 
 Each form is one place of the weights in a source: a global variable of the host or of a gpu.module,
-with its data as `dense_resource` or as `dense`.
+with its data as `dense_resource` or as `dense`, in text or in bytecode.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timing import ROOT
 
-FORMS = ("host-resource", "host-dense", "kernel-resource", "kernel-dense")
+if TYPE_CHECKING:
+    import numpy as np
+
+FORMS = ("host-resource", "host-dense", "host-bytecode", "kernel-resource", "kernel-dense")
+SETTLE_SECONDS = 2.5  # files that were written less than 2 s ago are hashed more often
 MEGABYTE = 1_000_000
 CHUNK = 1_000  # elements
 GLOBAL = '  memref.global "private" constant @weights : memref<{count}xf32> = {value}\n'
@@ -50,15 +55,17 @@ module attributes {{gpu.container_module}} {{
   }}
 }}
 """
-PROJECT = "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
+PROJECT = "version: 1\ntargets: {{cpu: {{}}}}\nprograms: {{app: {{sources: [{name}]}}}}\n"
 
 
-def write_source(path: Path, form: str, count: int, added: float) -> None:
-    """Write the program, whose weights are 0, 1, 2, … 999 again and again."""
+def write_source(folder: Path, form: str, count: int, added: float) -> None:
+    """Write the project, whose weights are 0, 1, 2, … 999 again and again."""
     import numpy as np
 
     place, kind = form.split("-")
-    resource = kind == "resource"
+    path = folder / ("k.mlirbc" if kind == "bytecode" else "k.mlir")
+    (folder / "targets.yaml").write_text(PROJECT.format(name=path.name))
+    resource = kind != "dense"
     variable = GLOBAL.format(count=count, value="dense_resource<w>" if resource else 'dense<"0x@">')
     get = f"memref.get_global @weights : memref<{count}xf32>"
     text = KERNEL.format(
@@ -71,6 +78,9 @@ def write_source(path: Path, form: str, count: int, added: float) -> None:
         count=count,
         added=added,
     )
+    if kind == "bytecode":
+        write_bytecode(path, text, np.tile(np.arange(CHUNK, dtype=np.float32), count // CHUNK))
+        return
     before, _, after = text.partition('@"' if not resource else "\0")
     digits = np.arange(CHUNK, dtype=np.float32).tobytes().hex()
     with path.open("w") as stream:
@@ -80,6 +90,25 @@ def write_source(path: Path, form: str, count: int, added: float) -> None:
         for _ in range(count // CHUNK):
             stream.write(digits)
         stream.write('"\n    }\n  }\n#-}\n' if resource else '"' + after)
+
+
+def write_bytecode(path: Path, text: str, weights: np.ndarray) -> None:
+    """Write a module as bytecode, with data for its resource."""
+    from mlir import ir
+
+    with ir.Context() as context, path.open("wb") as stream:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+
+        def give(op: ir.Operation) -> ir.WalkResult:
+            if op.name == "memref.global":
+                kind = op.attributes["initial_value"].type
+                given = ir.DenseResourceElementsAttr.get_from_buffer(weights, "w", kind, 64)
+                op.attributes["initial_value"] = given
+            return ir.WalkResult.ADVANCE
+
+        module.operation.walk(give)
+        module.operation.write_bytecode(stream)
 
 
 def measured(command: list[str | Path], folder: Path) -> tuple[float, float, float]:
@@ -100,12 +129,12 @@ def measured(command: list[str | Path], folder: Path) -> tuple[float, float, flo
 def rows(form: str, megabytes: int, folder: Path) -> list[str]:
     """Build the program of one form three times and copy its data."""
     count = megabytes * MEGABYTE // 4 // CHUNK * CHUNK
-    (folder / "targets.yaml").write_text(PROJECT)
     build = [sys.executable, "-m", "gpubuild", "build", "-q", "--no-cache"]
     lines = []
     for label, added in (("clean build", 0.5), ("edit of the kernel", 1.5), ("null build", None)):
         if added is not None:
-            write_source(folder / "k.mlir", form, count, added)
+            write_source(folder, form, count, added)
+            time.sleep(SETTLE_SECONDS)
         seconds, cpu, memory = measured([*build], folder)
         lines.append(f"| {form} | {label} | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |")
     shown = subprocess.run([folder / "build/app/app"], capture_output=True, text=True, check=True).stdout

@@ -27,6 +27,7 @@ from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, S
 from gpubuild.model.project import BuildOptions, Product, Project, Variant
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.plan.layout import Layout
+from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
@@ -220,7 +221,7 @@ def load_module(
     if isinstance(targets, str):
         raise TypeError(f"targets is a list of names: [{targets!r}]")
     source = Path(file).absolute() if file is not None else None
-    if source is not None and (source.suffix != ".mlir" or not source.is_file()):
+    if source is not None and (source.suffix not in MLIR_SUFFIXES or not source.is_file()):
         near = suggestion(source.name, [path.name for path in source.parent.glob("*.mlir")])
         raise UsageError(
             f"{file} is not an .mlir file" if source.is_file() else f"there is no file {source}{near}"

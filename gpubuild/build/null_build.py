@@ -42,6 +42,8 @@ _PACKAGES = ("gpubuild", "llvmlite", "mlir", "nvidia", "xtc_llvm", "xtc_mlir", "
 Known: TypeAlias = "tuple[Stat, int, str]"  # stat data, when the file was read (ns), digest or ""
 Request: TypeAlias = "list[Any]"
 
+reread: dict[str, Known] = {}  # files that the check of a receipt has read, for the build that follows it
+
 
 def request_of(
     file: str,
@@ -160,13 +162,13 @@ class Receipt:
             return False
         if check["patterns"] and any(matches(*p) != found for *p, found in check["patterns"]):
             return False
-        doubtful = set(check["doubtful"])
-        doubtful.update(_changed(check["files"]))
+        # Those that were edited come first: others may be large outputs.
+        doubtful = dict.fromkeys((*_changed(check["files"]), *check["doubtful"]))
         if not doubtful:
             return True
         return self._read_again(doubtful, writes)
 
-    def _read_again(self, doubtful: set[str], writes: bool) -> bool:
+    def _read_again(self, doubtful: Iterable[str], writes: bool) -> bool:
         """Whether files whose stat data prove nothing have the same content."""
         known = _unpack(self._check["files"])
         executables = set(self._check["executables"])
@@ -176,6 +178,8 @@ class Receipt:
             if not digest:  # only its stat data are known
                 return False
             found = _digest_again(path)
+            if found is not None:
+                reread[path] = found
             small = found is not None and found[0][0] <= _MOST_BYTES
             if found and found[2] != digest and small and path in self._check["tables"]:
                 edited.append(path)  # perhaps only its comments
@@ -190,10 +194,10 @@ class Receipt:
             return False
         if not writes:
             return True
-        doubtful.update(table for path in edited for table in self._check["tables"][path])
-        still_doubtful = [p for p in doubtful if not is_settled(known[p][0], known[p][1])]
+        tables = [table for path in edited for table in self._check["tables"][path]]
+        still_doubtful = [p for p in (*doubtful, *tables) if not is_settled(known[p][0], known[p][1])]
         self._check["files"] = pack_files(known)
-        self._check["doubtful"] = sorted(still_doubtful)
+        self._check["doubtful"] = sorted(set(still_doubtful))
         try:  # noqa: SIM105 - contextlib is not imported yet
             write(self._path, dumps(self._check, json.loads(self._show)))
         except OSError:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from gpubuild.build.null_build import Known
+from gpubuild.build.null_build import Known, reread
 from gpubuild.build.reasons import Summary, summarize
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.atomic_write import write_atomically
-from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.support.file_stamp import Stat, is_settled, stat_of
 from gpubuild.support.frozen import field, frozen
 
 _SCHEMA = 3
@@ -65,6 +65,17 @@ class FileDigests:
     def known(self, path: Path) -> Known | None:
         """Return the entry of ``path`` without looking at the file."""
         return self._known.get(str(path))
+
+    def proof(self, path: Path, digest: Digest) -> Stat | None:
+        """Return stat data with which the content of ``path`` must have ``digest``, if known."""
+        known = self._known.get(str(path))
+        return known[0] if known and known[2] == digest and is_settled(known[0], known[1]) else None
+
+    def adopt(self, known: Mapping[str, Known]) -> None:
+        """Add entries that this process has just made."""
+        self.changed |= bool(known)
+        self._known.update(known)
+        self._fresh.update(known)
 
     def note(self, path: Path, digest: Digest) -> None:
         """Remember the digest of a file that this process has just written itself."""
@@ -148,6 +159,8 @@ class BuildState:
         self.lost = False  # the file is absent, damaged or of another version
         self.orphans: dict[str, Orphan] = {}  # by path; filled by the builder if the state is lost
         self._load()
+        self.files.adopt(reread)
+        reread.clear()
 
     def record(self, step_id: str) -> StepRecord | None:
         """Return the record of a step."""

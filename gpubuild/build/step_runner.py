@@ -102,7 +102,10 @@ class StepRunner:
             step=step,
             key=key,
             parts=parts,
-            inputs=tuple(JobInput(name=i.name, path=i.path, digest=digest) for i, digest in inputs),
+            inputs=tuple(
+                JobInput(name=i.name, path=i.path, digest=d, proof=self._state.files.proof(i.path, d))
+                for i, d in inputs
+            ),
             tools=tools,
             missing=missing,
             why=why,

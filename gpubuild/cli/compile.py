@@ -28,7 +28,7 @@ from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
-from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
+from gpubuild.plan.sources import MLIR_SUFFIXES, ScannedModule, ScannedSource, parse_index
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.target import Target, cpu_triple
@@ -96,7 +96,7 @@ def temporary_project(options: argparse.Namespace) -> Project:
             f"there is no file {options.file}",
             hint=f"did you mean {shown_path(source.parent / near[0])}?" if near else "",
         )
-    if source.suffix != ".mlir":
+    if source.suffix not in MLIR_SUFFIXES:
         raise UsageError(f"{options.file} is not an .mlir file", hint="compile reads kernels in MLIR")
     for library in options.device_libs:
         if not library.is_file():

@@ -116,7 +116,7 @@ def answer(arguments: list[str]) -> tuple[str, str] | None:
         if found is None:
             return None
         if not found.proves(request, writes="dry_run" not in options):
-            if found.edited.endswith(".mlir"):
+            if found.edited.endswith((".mlir", ".mlirbc")):
                 _load_mlir(options)
             return None
         if _takes_color(sys.stderr) and any(re.match(LOCATED, message) for message in found.warnings):

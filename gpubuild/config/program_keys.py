@@ -23,7 +23,7 @@ from gpubuild.targets.target import FULL
 
 C_SUFFIXES = (".c",)
 CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
-SOURCE_SUFFIXES = (".mlir", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
+SOURCE_SUFFIXES = (".mlir", ".mlirbc", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
 
 _STD = Text(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Params, StepKind
+from gpubuild.support.file_stamp import Stat
 from gpubuild.support.frozen import field, frozen
 
 LOG_FILE = "log"  # in the workdir: what the job wrote to stdout and stderr
@@ -14,11 +15,15 @@ STAGE_FILE = "stage"  # in the workdir: its first line is the stage under way, r
 
 @frozen
 class JobInput:
-    """A file to read, and the digest it must have: a worker uses no other bytes."""
+    """A file to read, and the digest it must have: a worker uses no other bytes.
+
+    ``proof`` are stat data with which its content has this digest, if known.
+    """
 
     name: str
     path: Path
     digest: Digest
+    proof: Stat | None = None
 
 
 @frozen

@@ -119,7 +119,7 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
     )
 
 
-MLIR_SUFFIXES = frozenset({".mlir"})
+MLIR_SUFFIXES = frozenset({".mlir", ".mlirbc"})
 C_SUFFIXES = frozenset({".c"})
 CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx"})
 LLVM_SUFFIXES = frozenset({".ll", ".bc"})

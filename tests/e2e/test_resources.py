@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 from collections.abc import Mapping
@@ -11,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from e2e.command import gpubuild
+from mlir import ir
 
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.resources import file_name
 from gpubuild.model.digest import digest_bytes
 
@@ -209,6 +212,30 @@ def test_large_dense_constants_pass_through_no_text(
     outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
     assert set(outcome.statuses().values()) == {"hit-local"}
     assert output(tmp_path / "build/app/app") == expected(large)
+
+
+@pytest.mark.parametrize("count", [LARGE, 500_000])
+def test_bytecode(tmp_path: Path, shared_cache: dict[str, str], count: int) -> None:
+    weights = np.random.default_rng(17).standard_normal(count, dtype=np.float32)
+    element = replace(ELEMENTS["f32"], weights=weights, expected=weights + weights)
+    write(tmp_path, element, alignment=64)
+    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    (tmp_path / "k.mlirbc").write_bytes(bytecode_of((tmp_path / "k.mlir").read_text()))
+    (tmp_path / "k.mlir").unlink()
+    project = tmp_path / "targets.yaml"
+    project.write_text(project.read_text().replace("k.mlir", "k.mlirbc"))
+    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    ran = [step for step, status in outcome.statuses().items() if status == "ran"]
+    assert ran == ["outline/k.mlirbc"], "its outputs are those of the text"
+    assert output(tmp_path / "build/app/app") == expected(element)
+
+
+def bytecode_of(text: str) -> bytes:
+    with contexts.context():
+        stream = io.BytesIO()
+        ir.Module.parse(text).operation.write_bytecode(stream)
+        return stream.getvalue()
 
 
 def test_gpu_code_with_too_large_weights_is_refused(tmp_path: Path, shared_cache: dict[str, str]) -> None:

@@ -160,9 +160,24 @@ def test_checked(built: tuple[Path, Outcome]) -> None:
     assert run(built[0] / "checked" / "checked") == "0 wrong\n"
 
 
-def test_what_stays_on_the_host_is_a_warning(built: tuple[Path, Outcome]) -> None:
-    text = built[1].out + built[1].err
-    assert "mix.mlir:17:8: warning: this stays on the host: it has no parallel loop" in text
+SUM = """
+func.func @sum(%x: tensor<?xf32>, %so_far: tensor<f32>) -> tensor<f32> {
+  %r = linalg.reduce ins(%x : tensor<?xf32>) outs(%so_far : tensor<f32>) dimensions = [0]
+    (%a: f32, %b: f32) { %q = arith.addf %a, %b : f32 linalg.yield %q : f32 }
+  return %r : tensor<f32>
+}
+"""
+
+
+def test_what_stays_on_the_host_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "sum.mlir").write_text(SUM)
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
+        "  sum: {sources: [sum.mlir], pipeline: linalg, product: object}\n"
+    )
+    outcome = gpubuild("build", cwd=tmp_path)
+    text = outcome.out + outcome.err
+    assert "sum.mlir:3:8: warning: this stays on the host: it has no parallel loop" in text
 
 
 FOREIGN = {

@@ -103,6 +103,15 @@ def parse(
         return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
 
 
+def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
+    """Return bytecode as text with its locations, after ``settle``. Raises ``StepError``."""
+    with context() as fresh, _diagnosed("invalid MLIR bytecode", SourceText()):
+        fresh.allow_unregistered_dialects = True  # reading the text reports them better
+        module = ir.Module.parse(data)
+        settle(module)
+        return str(module.operation.get_asm(enable_debug_info=True))
+
+
 def parse_attribute(text: str, *, what: str) -> ir.Attribute:
     """Parse an attribute that the user wrote. Raises ``StepError``: it is not ``what``."""
     with _diagnosed(f"not {what}: {text}", SourceText(text, what)):

@@ -24,6 +24,7 @@ from typing import BinaryIO, TextIO
 
 from mlir import ir
 
+from gpubuild.engine.ir import bytecode, contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import operations
 from gpubuild.engine.ir.step_io import StepIO
@@ -73,20 +74,35 @@ class SourceResources:
     """The resources of one source."""
 
     def __init__(self, io: StepIO) -> None:
-        self._taken: dict[bytes, str] = {}  # digests of data that are in files already, by their marks
-        taken = take_out(io.chunks("source", _PIECE), io.scratch)
-        if taken is not None:
-            data, self._taken = taken
-            data, self._digits = self._separated(data)
-        if taken is None or _MARK in data:  # for instance in a comment
-            self._taken = {}
-            data, self._digits = self._separated(io.read("source"))
-        self.text = io.decode("source", data)
-        self._any = "dense_resource" in self.text
-        self._has_dense = "dense<" in self.text
         self._io = io
         self._files: dict[str, Path] = {}  # by digest
         self._digests: dict[str, str] = {}  # by the name in the source
+        self._taken: dict[bytes, str] = {}  # digests of data that are in files already, by their marks
+        if io.head("source", len(bytecode.MAGIC)) == bytecode.MAGIC:
+            data, self._digits = self._separated(self._text_of_bytecode())
+        else:
+            taken = take_out(io.chunks("source", _PIECE), io.scratch)
+            if taken is not None:
+                data, self._taken = taken
+                data, self._digits = self._separated(data)
+            if taken is None or _MARK in data:  # for instance in a comment
+                self._taken = {}
+                data, self._digits = self._separated(io.read("source"))
+        self.text = io.decode("source", data)
+        self._any = "dense_resource" in self.text
+        self._has_dense = "dense<" in self.text
+
+    def _text_of_bytecode(self) -> bytes:
+        """Return the source as text with marks. Raises ``StepError``."""
+        try:
+            data, marks = bytecode.take_out(self._io.view("source"), _LARGE_BYTES, self._store)
+        except ValueError as error:
+            raise StepError(
+                f"{self._io.path('source').name} is not valid MLIR bytecode: {error}",
+                hint="write it again: mlir-opt --emit-bytecode",
+            ) from error
+        self._taken = {mark.hex().upper().encode(): digest for mark, digest in marks.items()}
+        return contexts.text_of_bytecode(data, self._take_out_dense).encode()
 
     @staticmethod
     def _separated(data: bytes) -> tuple[bytes, dict[str, Digits]]:
@@ -101,8 +117,7 @@ class SourceResources:
         data of another size than their type's.
         """
         if len(self.text) > _SHORT_TEXT and self._has_dense:
-            for op in operations(module.operation, tuple(_CONSTANTS)):
-                self._take_out(op, _CONSTANTS[op.name])
+            self._take_out_dense(module)
         self._has_dense = True  # later, constants may be those of passes
         if not self._any:
             return
@@ -140,17 +155,24 @@ class SourceResources:
                 io.move_out(names[-1], path, Digest(digest))
         return names
 
-    def _take_out(self, op: ir.Operation, name: str) -> None:
-        """Turn a large `dense` attribute of ``op`` into a resource named by its content."""
-        value = _readable(op.attributes, name) if name in op.attributes else None
-        if not isinstance(value, ir.DenseElementsAttr) or value.is_splat:
-            return
-        kind = ir.ShapedType(value.type)
-        if _is_bits(kind) or _bytes(kind) < _LARGE_BYTES:
-            return
-        found = separate_dense(str(value).encode())[1]
-        for digits in found.values():
-            op.attributes[name] = _resource(self._stored(digits), kind)
+    def _take_out_dense(self, module: ir.Module) -> None:
+        """Turn large `dense` attributes of constants into resources named by their content."""
+        for op in operations(module.operation, tuple(_CONSTANTS)):
+            name = _CONSTANTS[op.name]
+            value = _readable(op.attributes, name) if name in op.attributes else None
+            if not isinstance(value, ir.DenseElementsAttr) or value.is_splat:
+                continue
+            kind = ir.ShapedType(value.type)
+            if _is_bits(kind) or _bytes(kind) < _LARGE_BYTES:
+                continue
+            try:
+                digest = self._store(memoryview(value).cast("B"))
+            except BufferError:  # types that Python lacks, such as bf16
+                digits = separate_dense(str(value).encode())[1]
+                if not digits:
+                    continue
+                digest = self._stored(next(iter(digits.values())))
+            op.attributes[name] = _resource(digest, kind)
             self._any = True
 
     def _settled(self, attribute: ir.Attribute, op: ir.Operation) -> ir.Attribute | None:
@@ -198,6 +220,17 @@ class SourceResources:
             digest = digits.copy_to(stream)
         self._files[digest] = path.rename(path.with_name(file_name(digest)))
         return digest
+
+    def _store(self, data: memoryview) -> str:
+        """Write data to a file; return their digest."""
+        path, digest = self._io.scratch / "resource", hashlib.sha256()
+        with path.open("wb") as stream:
+            for at in range(0, len(data), _PIECE):
+                digest.update(data[at : at + _PIECE])
+                stream.write(data[at : at + _PIECE])
+        found = digest.hexdigest()
+        self._files[found] = path.rename(path.with_name(file_name(found)))
+        return found
 
     def _found_beside(self, name: str) -> str:
         """Use the file beside a source that is an output of outlining itself."""
@@ -468,8 +501,8 @@ class Digits:
 
 
 _MARK = b"gpubuild:"  # none is valid MLIR where digits are
-_MARK_BYTES = len(_MARK) + 64 + 1  # even, as numbers of digits are
-_PIECE = 1 << 20  # bytes of text at once: a long run is in two pieces at least
+_MARK_BYTES = len(_MARK) + 64 + 1  # even, as numbers of digits are, and as many as bytecode has
+_PIECE = 1 << 18  # bytes of text at once, which stay in the CPU's cache: a long run is in two pieces at least
 
 
 def take_out(pieces: Iterable[bytes], folder: Path) -> tuple[bytes, dict[bytes, str]] | None:

@@ -17,7 +17,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import device_memory, parallel_loops, token_chains
+from gpubuild.engine.source import device_memory, parallel_loops, reductions, token_chains
 
 _FROM_TOSA = (
     "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
@@ -204,6 +204,7 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     Pass(name="keep-carried-tensors", run=_keep_carried),
     Pass(name="keep-arguments", run=_keep_arguments),
     upstream("bufferize", _BUFFERIZE),
+    Pass(name="split-reductions", run=_each_function(reductions.split)),
     Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),
     upstream("fold-extents", _FOLD),
     Pass(name="fuse-parallel-loops", run=_each_function(parallel_loops.fuse)),

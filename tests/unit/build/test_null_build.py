@@ -17,13 +17,13 @@ from unit.projects import TARGETS, make_program, make_project
 from unit.world import FakeTools, fake_engine
 
 from gpubuild import environment
-from gpubuild.build import null_build
+from gpubuild.build import null_build, state
 from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import Witness
 from gpubuild.cli import quick
 from gpubuild.errors import InterruptedBuildError
 from gpubuild.execute import local
-from gpubuild.model.digest import digest_bytes
+from gpubuild.model.digest import digest_bytes, digest_file
 from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import BuildOptions, Project
@@ -168,6 +168,37 @@ def test_an_edited_input(world: World, name: str) -> None:
     found = world.receipt()
     assert found is not None and not found.proves(world.request())
     assert found.edited == str(path)
+
+
+def test_the_build_after_a_check_does_not_read_the_edited_source_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.good_build()
+    source = world.root / "app.mlir"
+    source.write_text("k two\n")
+    assert not world.proven()
+    read: list[Path] = []
+    monkeypatch.setattr(state, "digest_file", lambda path: read.append(path) or digest_file(path))
+    assert world.build().ok
+    assert source not in read
+    assert not null_build.reread
+    source.write_text("k six\n")
+    assert world.build().ok
+    assert source in read
+
+
+def test_a_large_source_is_read_before_outputs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(null_build, "_MOST_BYTES", 0)
+    world.good_build()
+    source = world.root / "app.mlir"
+    source.write_text("k two\n")
+    found = world.receipt()
+    assert found is not None
+    found._check["doubtful"] = sorted(null_build._unpack(found._check["files"]))  # as after a fast build
+    assert len(found._check["doubtful"]) > 10
+    null_build.reread.clear()
+    assert not found.proves(world.request())
+    assert list(null_build.reread) == [str(source)]
 
 
 def test_an_edited_source_lets_mlir_be_loaded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,6 +189,20 @@ def test_a_fresh_file_is_read_again_by_the_next_process(tmp_path: Path) -> None:
     assert later.digest(path) == digest_bytes(b"two")
 
 
+def test_stat_data_prove_the_content_of_a_settled_file_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = settled_file(tmp_path / "a", b"one")
+    files = FileDigests()
+    digest = digest_bytes(b"one")
+    assert files.proof(path, digest) is None, "not read yet"
+    files.digest(path)
+    assert files.proof(path, digest) == file_stamp.stat_of(path)
+    assert files.proof(path, digest_bytes(b"two")) is None
+    monkeypatch.setattr(file_stamp, "RACY_NS", 3_600_000_000_000)
+    assert files.proof(path, digest) is None
+
+
 def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

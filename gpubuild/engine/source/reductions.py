@@ -1,0 +1,247 @@
+"""Split reductions to one number, and of few long rows, into partial ones on many work-items.
+
+As a loop over its results, such a reduction has too few iterations for a device. Here each group of 32
+work-items takes a part, of which each work-item takes every 32nd element. Which elements these are depends
+on their number alone, so that sums of floating-point numbers have the same order on all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, nan, prod
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import defining_op, element_type, operations
+from gpubuild.engine.source.parallel_loops import WIDTH, is_result
+from gpubuild.support.frozen import frozen
+
+_LEAST_ROWS = 64  # of elements for each work-item, so that partial results are few
+_MOST_GROUPS = (512, 32)  # for one number, whose parts the host joins; for each of several
+_MOST_RESULTS = 64  # where there are more, there is a work-item for each
+_LEAST_LENGTH = 4096
+_EXTREMES = {"arith.maximumf": -inf, "arith.minimumf": inf, "arith.maxnumf": nan, "arith.minnumf": nan}
+# What changes no other operand: a number, or for integers its bits by their count.
+_NEUTRAL: dict[str, Callable[[int], float]] = {
+    "arith.addf": lambda _: -0.0,
+    "arith.mulf": lambda _: 1.0,
+    "arith.addi": lambda _: 0,
+    "arith.ori": lambda _: 0,
+    "arith.xori": lambda _: 0,
+    "arith.maxui": lambda _: 0,
+    "arith.muli": lambda _: 1,
+    "arith.andi": lambda _: -1,
+    "arith.minui": lambda _: -1,
+    "arith.maxsi": lambda bits: -(1 << (bits - 1)),
+    "arith.minsi": lambda bits: (1 << (bits - 1)) - 1,
+    **{name: lambda _, value=value: value for name, value in _EXTREMES.items()},
+}
+
+
+@frozen
+class _Reduction:
+    """A reduction whose last loops, from number ``first`` on, are reduced to ``output``.
+
+    ``inputs`` have the numbers of their loops. ``combine`` makes the next result of the last one.
+    """
+
+    op: ir.Operation
+    inputs: tuple[tuple[ir.Value, tuple[int, ...]], ...]
+    output: ir.Value
+    first: int
+    combine: ir.Operation
+
+
+def split(function: ir.Operation) -> None:
+    """Split the reductions in a function on memrefs that have few results."""
+    for op in operations(function, ("linalg.generic",)):
+        found = _found(op)
+        if found is not None:
+            _split(found)
+            op.erase()
+
+
+def _found(op: ir.Operation) -> _Reduction | None:
+    kinds = ["reduction" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+    first = kinds.index(True) if True in kinds else len(kinds)
+    reduced = tuple(range(first, len(kinds)))
+    *inputs, output = op.operands
+    combine = _combination(op)
+    if combine is None or not reduced or not all(kinds[first:]):
+        return None
+    if not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
+        return None
+    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    if not all(isinstance(one, ir.AffineDimExpr) for results in maps for one in results.results):
+        return None
+    loops = [tuple(one.position for one in results.results) for results in maps]
+    lengths = []
+    for value, used in zip(inputs, loops, strict=False):
+        kind, kept = ir.MemRefType(value.type), used[: -len(reduced)]
+        if set(used).isdisjoint(reduced):
+            continue
+        if used[len(kept) :] != reduced or not set(kept).isdisjoint(reduced):
+            return None
+        if len(reduced) > 1 and kind.layout != ir.MemRefType.get(kind.shape, kind.element_type).layout:
+            return None
+        lengths.append(kind.shape[len(kept) :])
+    results = ir.MemRefType(output.type).shape
+    if not lengths or loops[-1] != tuple(range(first)) or not _is_worthwhile(results, lengths[0]):
+        return None
+    if not results and all(_is_only_here(value, op) for value in inputs):
+        return None
+    return _Reduction(
+        op=op,
+        inputs=tuple(zip(inputs, loops, strict=False)),
+        output=output,
+        first=first,
+        combine=combine,
+    )
+
+
+def _is_worthwhile(results: Sequence[int], lengths: Sequence[int]) -> bool:
+    """Return whether there are few results of many elements; a single one may be of an unknown number."""
+    if any(extent < 0 for extent in lengths):
+        return not results
+    return all(extent > 0 for extent in results) and (
+        prod(results) <= _MOST_RESULTS and prod(lengths) >= _LEAST_LENGTH
+    )
+
+
+def _is_only_here(value: ir.Value, op: ir.Operation) -> bool:
+    """Return whether data are the caller's and no other operation uses them: to copy them costs more."""
+    users = [use.owner.operation for use in value.uses]
+    is_argument = isinstance(value.owner, ir.Block) and not is_result(value)
+    return is_argument and all(user == op or user.name == "memref.dim" for user in users)
+
+
+def _combination(op: ir.Operation) -> ir.Operation | None:
+    """Return the operation that makes the next result of the last one and something else, if it is known."""
+    *inner, end = (one.operation for one in op.regions[0].blocks[0])
+    last = list(op.regions[0].blocks[0].arguments)[-1]
+    combine = defining_op(end.operands[0]) if len(end.operands) == 1 else None
+    if combine is None or combine not in inner or combine.name not in _NEUTRAL:
+        return None
+    if any(one.name.partition(".")[0] not in ("arith", "math") for one in inner):
+        return None
+    is_number = isinstance(last.type, ir.FloatType | ir.IntegerType | ir.IndexType)
+    return combine if is_number and [use.owner.operation for use in last.uses] == [combine] else None
+
+
+def _split(found: _Reduction) -> None:
+    emit = Emitter(found.op)
+    body = found.op.regions[0].blocks[0]
+    kind = found.combine.results[0].type
+    if found.combine.name in _EXTREMES and "fastmath" in found.combine.attributes:
+        del found.combine.attributes["fastmath"]  # it may exclude the neutral number
+    neutral = _NEUTRAL[found.combine.name](getattr(kind, "width", 64))
+    inputs = [(_collapsed(emit, value, used, found.first), used) for value, used in found.inputs]
+    length = next(_last_extent(emit, value) for value, used in inputs if found.first in used)
+    results = ir.MemRefType(found.output.type).shape
+    extents = [emit.constant(extent) for extent in results]
+    columns, one = emit.constant(WIDTH), emit.constant(1)
+    rows, rest = emit.binary("arith.divsi", length, columns), emit.binary("arith.remsi", length, columns)
+    least, most = emit.constant(_LEAST_ROWS), emit.constant(_MOST_GROUPS[bool(results)])
+    height = emit.binary("arith.maxsi", emit.binary("arith.ceildivsi", rows, most), least)
+    groups = emit.binary("arith.maxsi", emit.binary("arith.ceildivsi", rows, height), one)
+    last_group = emit.binary("arith.subi", groups, one)
+    count = emit.binary("arith.muli", groups, columns)
+    shape = ir.MemRefType.get([*results, ir.ShapedType.get_dynamic_size()], kind)
+    partial = emit.value(
+        "memref.alloc", [count], shape, {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0])}
+    )
+
+    def element(at: Emitter, row: ir.Value, column: ir.Value) -> ir.Value:
+        return at.binary("arith.addi", at.binary("arith.muli", row, columns), column)
+
+    def reduce_part(inside: Emitter, indices: list[ir.Value]) -> None:
+        *result, group, column = indices
+
+        def next_of(at: Emitter, row: ir.Value, so_far: ir.Value) -> ir.Value:
+            loops = [*result, element(at, row, column)]
+            values = [
+                at.value(
+                    "memref.load",
+                    [value, *(loops[n] for n in used if n <= found.first)],
+                    element_type(value.type),
+                )
+                for value, used in inputs
+            ]
+            return _inlined(at, body, [*values, so_far])
+
+        start = inside.binary("arith.muli", group, height)
+        end = inside.binary("arith.minsi", inside.binary("arith.addi", start, height), rows)
+        begin = [inside.constant(neutral, kind)]
+        value = inside.loop(end, begin, lambda at, row, v: [next_of(at, row, v[0])], lower=start)[0]
+        is_last = inside.compare(Compare.EQ, group, last_group)
+        has_more = inside.binary("arith.andi", is_last, inside.compare(Compare.SLT, column, rest))
+        choice = inside.op("scf.if", [has_more], [kind], regions=2)
+        more, none = (inside.inside(region.blocks.append()) for region in choice.regions)
+        more.op("scf.yield", [next_of(more, rows, value)], [])
+        none.op("scf.yield", [value], [])
+        inside.op("memref.store", [*choice.results, partial, *result, element(inside, group, column)], [])
+
+    def join(inside: Emitter, result: list[ir.Value]) -> None:
+        def next_of(at: Emitter, number: ir.Value, so_far: list[ir.Value]) -> list[ir.Value]:
+            value = at.value("memref.load", [partial, *result, number], kind)
+            copy = at.copy(found.combine)
+            for index, operand in enumerate(found.combine.operands):
+                copy.operands[index] = so_far[0] if operand == list(body.arguments)[-1] else value
+            return list(copy.results)
+
+        given = inside.value("memref.load", [found.output, *result], kind)
+        inside.op("memref.store", [*inside.loop(count, [given], next_of), found.output, *result], [])
+
+    _parallel(emit, [*extents, groups, columns], reduce_part)
+    if extents:
+        _parallel(emit, extents, join)
+    else:
+        join(emit, [])
+    emit.op("memref.dealloc", [partial], [])
+
+
+def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int) -> ir.Value:
+    """Return a view of ``value`` in which its dimensions from that of loop ``first`` on are one."""
+    if first not in used or used[-1] == first:
+        return value
+    kind, kept = ir.MemRefType(value.type), used.index(first)
+    groups = [[number] for number in range(kept)] + [list(range(kept, kind.rank))]
+    whole = prod(kind.shape[kept:])
+    if any(extent < 0 for extent in kind.shape[kept:]):
+        whole = ir.ShapedType.get_dynamic_size()
+    new = ir.MemRefType.get([*kind.shape[:kept], whole], kind.element_type, memory_space=kind.memory_space)
+    attribute = ir.Attribute.parse(str(groups))
+    return emit.value("memref.collapse_shape", [value], new, {"reassociation": attribute})
+
+
+def _last_extent(emit: Emitter, value: ir.Value) -> ir.Value:
+    kind = ir.MemRefType(value.type)
+    if not kind.is_dynamic_dim(kind.rank - 1):
+        return emit.constant(kind.shape[-1])
+    return emit.value("memref.dim", [value, emit.constant(kind.rank - 1)], ir.IndexType.get())
+
+
+def _parallel(
+    emit: Emitter, extents: Sequence[ir.Value], body: Callable[[Emitter, list[ir.Value]], None]
+) -> None:
+    zero, one, rank = emit.constant(0), emit.constant(1), len(extents)
+    segments = ir.DenseI32ArrayAttr.get([rank, rank, rank, 0])
+    operands = [*[zero] * rank, *extents, *[one] * rank]
+    loop = emit.op("scf.parallel", operands, [], {"operandSegmentSizes": segments}, regions=1)
+    block = loop.regions[0].blocks.append(*[ir.IndexType.get()] * rank)
+    inside = emit.inside(block)
+    body(inside, list(block.arguments))
+    inside.op("scf.reduce", [], [])
+
+
+def _inlined(emit: Emitter, body: ir.Block, values: Sequence[ir.Value]) -> ir.Value:
+    """Copy the operations of ``body`` with ``values`` for its arguments; return what it yields."""
+    known = dict(zip(body.arguments, values, strict=True))
+    *inner, end = (op.operation for op in body)
+    for op in inner:
+        copy = emit.copy(op)
+        for number, operand in enumerate(op.operands):
+            copy.operands[number] = known.get(operand, operand)
+        known |= dict(zip(op.results, copy.results, strict=True))
+    return known[end.operands[0]]

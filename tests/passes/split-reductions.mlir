@@ -1,0 +1,104 @@
+// A reduction to one number, or of few long rows, becomes partial ones in a parallel loop, and a short one.
+// RUN: linalg split-reductions
+#v = affine_map<(i) -> (i)>
+#m = affine_map<(i, j) -> (i, j)>
+#r = affine_map<(i, j) -> (i)>
+#s = affine_map<(i) -> ()>
+#z = affine_map<(i, j) -> ()>
+
+func.func @squares(%n: index, %sum: memref<f32>) {
+  %x = memref.alloc(%n) : memref<?xf32>
+  linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%x : memref<?xf32>) outs(%sum : memref<f32>) {
+  ^bb0(%a: f32, %so_far: f32):
+    %p = arith.mulf %a, %a : f32
+    %t = arith.addf %so_far, %p : f32
+    linalg.yield %t : f32
+  }
+  return
+}
+// CHECK-LABEL: func.func @squares
+// CHECK: [[X:%.*]] = memref.alloc(%arg0) : memref<?xf32>
+// CHECK: [[N:%.*]] = memref.dim [[X]]
+// CHECK: [[ROWS:%.*]] = arith.divsi [[N]], %c32
+// CHECK: [[REST:%.*]] = arith.remsi [[N]], %c32
+// CHECK: [[PARTIAL:%.*]] = memref.alloc({{.*}}) : memref<?xf32>
+// CHECK: scf.parallel ([[GROUP:%.*]], [[COLUMN:%.*]]) =
+// CHECK: arith.constant -0.000000e+00 : f32
+// CHECK: scf.for {{.*}} -> (f32)
+// CHECK: memref.load [[X]]
+// CHECK: arith.mulf
+// CHECK: arith.addf
+// CHECK: arith.cmpi slt, [[COLUMN]], [[REST]]
+// CHECK: scf.if
+// CHECK: memref.store {{.*}}, [[PARTIAL]]
+// CHECK: scf.reduce
+// CHECK: memref.load %arg1[]
+// CHECK: scf.for
+// CHECK: memref.load [[PARTIAL]]
+// CHECK-NOT: arith.mulf
+// CHECK: arith.addf
+// CHECK: memref.store {{.*}}, %arg1[]
+// CHECK: memref.dealloc [[PARTIAL]]
+
+func.func @rows(%most: memref<3xi32>) {
+  %x = memref.alloc() : memref<3x5000xi32>
+  linalg.generic {indexing_maps = [#m, #r], iterator_types = ["parallel", "reduction"]}
+      ins(%x : memref<3x5000xi32>) outs(%most : memref<3xi32>) {
+  ^bb0(%a: i32, %so_far: i32):
+    %t = arith.maxsi %a, %so_far : i32
+    linalg.yield %t : i32
+  }
+  return
+}
+// CHECK-LABEL: func.func @rows
+// CHECK: memref.alloc({{.*}}) : memref<3x?xi32>
+// CHECK: scf.parallel ({{.*}}, {{.*}}, {{.*}}) =
+// CHECK: arith.constant -2147483648 : i32
+// CHECK: scf.parallel ({{%[^,]*}}) =
+// CHECK: arith.maxsi
+
+// Contiguous dimensions are one. Flags that exclude the neutral number go.
+func.func @all(%n: index, %least: memref<f32>) {
+  %x = memref.alloc(%n) : memref<?x7xf32>
+  linalg.generic {indexing_maps = [#m, #z], iterator_types = ["reduction", "reduction"]}
+      ins(%x : memref<?x7xf32>) outs(%least : memref<f32>) {
+  ^bb0(%a: f32, %so_far: f32):
+    %t = arith.minimumf %a, %so_far fastmath<ninf> : f32
+    linalg.yield %t : f32
+  }
+  return
+}
+// CHECK-LABEL: func.func @all
+// CHECK: memref.collapse_shape {{.*}} : memref<?x7xf32> into memref<?xf32>
+// CHECK: arith.constant 0x7F800000 : f32
+// CHECK: arith.minimumf {{%[^ ]*}}, {{%[^ ]*}} : f32
+
+// Short rows, arguments that no other operation uses, and a function that is not known.
+func.func @others(%x: memref<?xf32>, %y: memref<8x100xf32>, %sum: memref<f32>, %sums: memref<8xf32>) {
+  linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%x : memref<?xf32>) outs(%sum : memref<f32>) {
+  ^bb0(%a: f32, %so_far: f32):
+    %t = arith.addf %a, %so_far : f32
+    linalg.yield %t : f32
+  }
+  linalg.generic {indexing_maps = [#m, #r], iterator_types = ["parallel", "reduction"]}
+      ins(%y : memref<8x100xf32>) outs(%sums : memref<8xf32>) {
+  ^bb0(%a: f32, %so_far: f32):
+    %t = arith.addf %a, %so_far : f32
+    linalg.yield %t : f32
+  }
+  %c = arith.constant 0 : index
+  %n = memref.dim %x, %c : memref<?xf32>
+  %z = memref.alloc(%n) : memref<?xf32>
+  linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%z : memref<?xf32>) outs(%sum : memref<f32>) {
+  ^bb0(%a: f32, %so_far: f32):
+    %t = arith.subf %so_far, %a : f32
+    linalg.yield %t : f32
+  }
+  return
+}
+// CHECK-LABEL: func.func @others
+// CHECK-NOT: scf.parallel
+// CHECK-COUNT-3: linalg.generic
