@@ -6,13 +6,17 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import mlir
+import numpy as np
 import pytest
 import yaml
 from devices import at_hand
+from devices.pack import RUN, Launch, Pack, read_results
 from e2e.command import ROOT, gpubuild
+from unit.engine.device_steps import compile_module
 
 MLIR_OPT = Path(next(iter(mlir.__path__))) / "bin" / "mlir-opt"
 FIVE = "{sm_60: {}, sm_90: {}, gfx90a: {}, spirv: {}, cpu: {}}"
@@ -225,6 +229,47 @@ def test_subgroups_have_the_size_of_the_target(
     done = run(tmp_path / "build/k/k", "opencl")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(f"[{',  '.join([str(sum_of_lanes)] * 64)}]\n")
+
+
+WANDERING = """
+gpu.module @k {
+  gpu.func @f(%a: memref<?xi32>, %out: memref<?xi32>, %count: index, %m: index) kernel {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %three = arith.constant 3 : i32
+    %g = gpu.global_id x
+    %r = arith.remui %g, %m : index
+    %start = arith.index_cast %r : index to i32
+    %step = memref.load %a[%g] : memref<?xi32>
+    %next, %value = scf.for %i = %zero to %count step %one
+        iter_args(%now = %start, %before = %start) -> (i32, i32) {
+      %then = arith.addi %now, %step : i32
+      scf.yield %then, %now : i32, i32
+    }
+    %thrice = arith.muli %next, %three : i32
+    %both = arith.xori %value, %thrice : i32
+    memref.store %both, %out[%g] : memref<?xi32>
+    gpu.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_values_behind_loops_are_right(tmp_path: Path, opt_level: int) -> None:
+    """Intel's compiler vectorises such a loop wrongly: engine/backends/spirv/loop_values.py."""
+    items, divisor = np.arange(70, dtype=np.int32), 13
+    steps = 7 * items - 100
+    image = compile_module(WANDERING, "spirv1.3", opt_level=opt_level).object
+    pack, counts = Pack(tmp_path / "pack", "spirv1.3"), (1, 2, 7, 8, 9, 17)
+    sizes = [np.int64(count) for count in counts]
+    arguments = [(steps, np.zeros_like(items), size, np.int64(divisor)) for size in sizes]
+    pack.add("f", image, [Launch(kernel="f", grid=2, block=35, args=given) for given in arguments])
+    command = [sys.executable, pack.folder / RUN, tmp_path / "results", "--device", "opencl"]
+    subprocess.run(command, check=False, env={**os.environ, **(at_hand.opencl() or {})}, timeout=600)
+    for count, result in zip(counts, read_results(tmp_path / "results"), strict=True):
+        value = items % divisor + (count - 1) * steps
+        np.testing.assert_array_equal(result.args[1], value ^ (value + steps) * 3, f"{count} iterations")
 
 
 PRINTING = """

@@ -14,6 +14,20 @@ gpu.module @k {
     llvm.store %w, %p : i32, !llvm.ptr
     llvm.return
   }
+  llvm.func @lane() -> i32 {
+    %l = nvvm.read.ptx.sreg.laneid : i32
+    llvm.return %l : i32
+  }
+  llvm.func @calls(%p: !llvm.ptr) attributes {gpu.kernel} {
+    %l = llvm.call @lane() : () -> i32
+    llvm.store %l, %p : i32, !llvm.ptr
+    llvm.return
+  }
+  llvm.func @other(%p: !llvm.ptr) attributes {gpu.kernel} {
+    %y = nvvm.read.ptx.sreg.tid.y : i32
+    llvm.store %y, %p : i32, !llvm.ptr
+    llvm.return
+  }
 }
 
 // CHECK: llvm.func @f(%arg0: !llvm.ptr, %arg1: i32, %arg2: i32) attributes {gpu.kernel, gpubuild.added = 2 : i32, intel_reqd_sub_group_size = 32 : i32}
@@ -29,3 +43,6 @@ gpu.module @k {
 // CHECK: llvm.store [[Y]]
 // CHECK: llvm.store [[Z]]
 // CHECK: llvm.store %arg1
+// CHECK: llvm.func @calls(%arg0: !llvm.ptr, %arg1: i32, %arg2: i32) attributes {{.*}}intel_reqd_sub_group_size
+// CHECK: llvm.func @other(%arg0: !llvm.ptr) attributes {gpu.kernel}
+// CHECK: nvvm.read.ptx.sreg.tid.y

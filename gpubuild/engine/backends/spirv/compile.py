@@ -21,7 +21,7 @@ from gpubuild.engine.backends.gpu_compile import (
     write_info,
 )
 from gpubuild.engine.backends.lowering import lower
-from gpubuild.engine.backends.spirv import atomics, odd_integers, ops, passes
+from gpubuild.engine.backends.spirv import atomics, loop_values, odd_integers, ops, passes
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.mathlib import libdevice_calls
@@ -110,6 +110,7 @@ def emit_code(build: DeviceBuild) -> None:
     prints = ops.PRINTF in provided
     # LLVM's code generator ends the process over assumptions with operands.
     text = odd_integers.widen(_ASSUMPTION.sub("", str(build.module)))
+    text = loop_values.guard(text, all_loops=build.params.target.opt_level == 0)
     text = atomics.with_memory(text) + (f"\n{_END}" if prints else "")
     if build.params.assembly:
         lines = _emit_apart(build, text, llvm.emit_assembly, prints=prints).decode().splitlines(keepends=True)

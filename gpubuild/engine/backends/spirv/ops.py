@@ -164,8 +164,7 @@ def _inline_functions(module: ir.Module, state: GpuLowering) -> None:
 
 def _uncalled(kernels: ir.Operation) -> list[ir.Operation]:
     """Return the functions that are no kernels, have a body, and are not referred to."""
-    uses = [*operations(kernels, {"llvm.call"}), *operations(kernels, {"llvm.mlir.addressof"})]
-    named = {callee(op) or str(op.attributes.get("global_name", ""))[1:] for op in uses}
+    named = _referred(kernels)
     return [
         op
         for op in operations(kernels, {"llvm.func"})
@@ -174,26 +173,46 @@ def _uncalled(kernels: ir.Operation) -> list[ir.Operation]:
 
 
 def _require_subgroups(module: ir.Module, state: GpuLowering) -> None:
-    """Require subgroups of the size that the code assumes, of all kernels of a module that uses lanes.
+    """Require subgroups of the size that the code assumes, of kernels that use lanes.
 
     OpenCL does not say which work-items of a workgroup with several rows form a subgroup. Such kernels run
     in workgroups of one row, whose subgroups are known; their shape is two more parameters.
     """
     (kernels,) = contexts.gpu_modules(module)
-    if first(kernels, lambda op: op.name in _LANES) is None:
-        return
     i32 = ir.IntegerType.get_signless(32)
     size = ir.IntegerAttr.get(i32, state.capabilities.subgroup_size)
     shapes = {}
     for kernel in kernel_functions(kernels):
-        kernel.attributes[_SUBGROUP_SIZE] = size
-        shapes[kernel] = add_parameters(kernel, [i32, i32])
+        if _uses_lanes(kernel, kernels):
+            kernel.attributes[_SUBGROUP_SIZE] = size
+            shapes[kernel] = add_parameters(kernel, [i32, i32])
     for op in matching(kernels, lambda op: _SHAPE.fullmatch(op.name) is not None):
         function = enclosing(op, ("llvm.func",))
-        if function not in shapes:
+        if function in shapes:
+            _use_shape(op, *shapes[function])
+        elif shapes and function is not None and "gpu.kernel" not in function.attributes:
             reason = "a function other than a kernel reads its position in a workgroup that uses subgroups"
             raise unsupported_ops.cannot_compile([(op, reason)], state)
-        _use_shape(op, *shapes[function])
+
+
+def _uses_lanes(kernel: ir.Operation, kernels: ir.Operation) -> bool:
+    """Return whether ``kernel`` or a function that it refers to uses lanes."""
+    functions = {symbol_name(op): op for op in operations(kernels, {"llvm.func"})}
+    seen, todo = {symbol_name(kernel)}, [kernel]
+    while todo:
+        function = todo.pop()
+        if first(function, lambda op: op.name in _LANES) is not None:
+            return True
+        found = _referred(function) & functions.keys() - seen
+        seen |= found
+        todo += [functions[name] for name in found]
+    return False
+
+
+def _referred(root: ir.Operation) -> set[str]:
+    """Return the names that calls and addresses in ``root`` refer to."""
+    uses = [*operations(root, {"llvm.call"}), *operations(root, {"llvm.mlir.addressof"})]
+    return {callee(op) or str(op.attributes.get("global_name", ""))[1:] for op in uses}
 
 
 def _require_workgroup(kernel: ir.Operation, _: Lowering) -> None:
