@@ -70,8 +70,9 @@ class Schedule:
         self._kin: set[tuple[str, str]] = set()  # programs and sources of failed compile steps
         self._anticipated: set[str] = set()
         self._waiting: dict[str, set[str]] = {}  # steps, and the steps that they still need
-        self._ready: list[tuple[int, str]] = []  # a heap: the longest path to the end comes first
-        self._due: list[tuple[int, str]] = []  # the same, of steps that were found to be outdated
+        # Heaps of steps. Those with a changed input come first, then those with the longest path to the end.
+        self._ready: list[tuple[bool, int, str]] = []
+        self._due: list[tuple[bool, int, str]] = []  # were found to be outdated
         self._running: dict[Future, tuple[Prepared, Path]] = {}
         self._ended: SimpleQueue[Future] = SimpleQueue()  # those of them that are done
         self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
@@ -90,7 +91,7 @@ class Schedule:
         while self._ready or self._due or self._running:
             if self._store.has_remote and not self._dry_run:
                 self._anticipate()
-            while (self._ready or self._due) and len(self._running) < self._executor.workers + 1:
+            while self._may_start():
                 step = plan.steps[self._next()]
                 if not self._stopping or self._may_report_more(step):
                     self._start(step)
@@ -130,7 +131,7 @@ class Schedule:
         """Find steps that are up to date while jobs run: they need no worker, and may be many."""
         while self._ready and not self._stopping and self._ended.empty():
             entry = heapq.heappop(self._ready)
-            report = self._if_current(self._plan.steps[entry[1]])
+            report = self._if_current(self._plan.steps[entry[2]])
             if report is not None:
                 self._done(report)
             else:
@@ -145,9 +146,14 @@ class Schedule:
         except GpubuildError:
             return None  # reported when the step begins
 
+    def _may_start(self) -> bool:
+        if not (self._ready or self._due) or len(self._running) > self._executor.workers:
+            return False
+        return not self._running or self._ended.empty()  # what has ended may be followed by urgent steps
+
     def _next(self) -> str:
-        """Take the ready step with the longest path to the end."""
-        return heapq.heappop(min((heap for heap in (self._ready, self._due) if heap), key=lambda h: h[0]))[1]
+        """Take the first of the ready steps."""
+        return heapq.heappop(min((heap for heap in (self._ready, self._due) if heap), key=lambda h: h[0]))[2]
 
     def _expect(self, step: Step) -> Waiting:
         record = self._state.record(step.id)
@@ -160,7 +166,14 @@ class Schedule:
         )
 
     def _push(self, step_id: str) -> None:
-        heapq.heappush(self._ready, (-self._plan.rank(step_id), step_id))
+        needed = self._plan.needs(step_id)
+        if needed:
+            old = all(self._reports[n].status is Status.UP_TO_DATE for n in needed)
+        else:
+            old = all(
+                map(self._state.files.looks_unchanged, (i.path for i in self._plan.steps[step_id].inputs))
+            )
+        heapq.heappush(self._ready, (old, -self._plan.rank(step_id), step_id))
 
     def _start(self, step: Step) -> None:
         if step.id in self._reports:
@@ -191,7 +204,7 @@ class Schedule:
 
     def _anticipate(self) -> None:
         """Announce the keys of ready steps to a store with a remote cache."""
-        for _, step_id in (*self._ready, *self._due):
+        for *_, step_id in (*self._ready, *self._due):
             if step_id not in self._anticipated:
                 self._anticipated.add(step_id)
                 with suppress(GpubuildError):  # reported when the step begins
