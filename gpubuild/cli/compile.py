@@ -13,7 +13,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpubuild.build.builder import Builder
@@ -21,7 +20,6 @@ from gpubuild.build.diagnosis import without_project
 from gpubuild.build.opening import open_builder, resolve_native
 from gpubuild.cli.console import Console
 from gpubuild.errors import ConfigError, UsageError
-from gpubuild.inspect.reader import inspect_file
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import BuildOptions, ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
@@ -29,6 +27,7 @@ from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import MLIR_SUFFIXES, ScannedModule, ScannedSource, parse_index
+from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors
 from gpubuild.targets.target import Target, cpu_triple
@@ -39,7 +38,7 @@ _OUTPUT = {"llvm": "llvm", Format.ASSEMBLY: "asm", Format.BIN: "object"}  # of c
 _BUNDLED = (Format.FATBIN, Format.OFFLOAD)  # contents of objects, which bundle steps make
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Result:
     """A file that a step made, and the name to write it to."""
 
@@ -186,6 +185,8 @@ def compile_kernels(
 
 def _objects(binary: Path, project: Project, emit: str, folder: Path) -> Iterator[Result]:
     """Write the contents of the objects of a gpu.binary to files."""
+    from gpubuild.inspect.reader import inspect_file  # 15 ms
+
     for module in inspect_file(binary).modules:
         for item in module.objects:
             name = _name(str(module.name), project.targets[str(item.target)], emit)

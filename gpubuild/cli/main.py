@@ -94,6 +94,10 @@ def _answer(arguments: list[str]) -> int:
         answer()
     if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
         return 0
+    if arguments[:1] == ["compile"]:
+        from gpubuild.execute.local import start_early
+
+        start_early(1)  # MLIR, which it needs, is loaded while this process loads the rest
     return _command(arguments)
 
 

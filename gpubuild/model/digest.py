@@ -63,9 +63,20 @@ def encode(value: object) -> bytes:
     if isinstance(value, tuple):
         return _framed(b"t", b"".join([encode(item) for item in value]))
     if is_frozen(value):
-        name, names = _identity(type(value))
-        return _framed(b"d", name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names]))
+        known = _encoded.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        name, names = _identity(kind)
+        body = name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names])
+        framed = _framed(b"d", body)
+        if getattr(kind, "SHARED", False):
+            _encoded[id(value)] = value, framed
+        return framed
     raise TypeError(f"cannot encode {type(value).__name__} into a key")
+
+
+# Objects of classes that are ``SHARED``: parts of many values, kept here with their encoding.
+_encoded: dict[int, tuple[object, bytes]] = {}
 
 
 @cache

@@ -7,6 +7,7 @@ All fields of the parameters that take part in comparison are part of the key. F
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 from gpubuild.model.digest import Digest, digest_bytes, encode, is_digest
@@ -318,8 +319,14 @@ class Step:
             if output.name == name:
                 return output.path
         if self.dynamic_dir is not None and is_plain_name(name):
-            return self.dynamic_dir / name
+            return _below(self.dynamic_dir, name)
         raise KeyError(f"step {self.id} has no output {name!r}")
+
+
+@cache
+def _below(folder: Path, name: str) -> Path:
+    """Return a path in a folder; a build asks for each several times, which is slow in ``pathlib``."""
+    return folder / name
 
 
 @frozen

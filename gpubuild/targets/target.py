@@ -40,6 +40,8 @@ class Target:
     chosen when objects are bundled, so it is not a part of what compile steps are asked for.
     """
 
+    SHARED = True  # see ``model.digest.encode``
+
     name: str = field(repr=False, compare=False)
     kind: str
     chip: str

@@ -26,6 +26,9 @@ from gpubuild.support.text import nearest
 
 # Positions in text parsed from memory. Quotes inside strings are escaped, so no string contains this.
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
+# The first operation of a source, behind comments, and operations that may be beside it.
+_FIRST_WORD = re.compile(r"(?:\s|//[^\n]*\n)*+(?:builtin\.)?(gpu\.module|module)\b")
+_TOP_LEVEL = re.compile(r"\b(gpu\.module|func\.func|memref\.global)\b")
 _RESOURCE = "dense_resource<sha256_"
 _RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")
 _TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
@@ -88,6 +91,10 @@ def parse(
     With ``source_name`` the locations of operations are in a file of that name. That loses the data of
     resources, so ``settle`` is called first. Raises ``StepError`` with a diagnostic for each error.
     """
+    if source_name and (named := _parse_single(text, source_name)) is not None:
+        if settle is not None:
+            settle(named)
+        return named
     source = SourceText(text, source_name)
     try:
         with _diagnosed("invalid MLIR", source):
@@ -110,6 +117,32 @@ def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
         module = ir.Module.parse(data)
         settle(module)
         return str(module.operation.get_asm(enable_debug_info=True))
+
+
+def _parse_single(text: str, source_name: str) -> ir.Module | None:
+    """Parse a text that is a single operation, whose buffer the bindings can name.
+
+    Return ``None`` for any other text, invalid ones included, and where there may be resources.
+    """
+    start = _FIRST_WORD.match(text)
+    only = start is not None and (start[1] != "gpu.module" or _TOP_LEVEL.findall(text) == [start[1]])
+    if not only or "dense" in text:
+        return None
+    try:
+        with _diagnosed("", SourceText()):
+            parsed = ir.Operation.parse(text, source_name=source_name).operation
+    except StepError:
+        return None  # reported by the other way
+    if parsed.name != "builtin.module":
+        module = ir.Module.create(ir.Location.file(source_name, 0, 0))
+        module.body.append(parsed)
+        return module
+    module = ir.Module.create(parsed.location)
+    for name in parsed.attributes:
+        module.operation.attributes[name] = parsed.attributes[name]
+    for op in list(parsed.regions[0].blocks[0]):
+        module.body.append(op)
+    return module
 
 
 def parse_attribute(text: str, *, what: str) -> ir.Attribute:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, CompareFloats, Emitter
-from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting
+from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewrite_each, rewriting
 from gpubuild.engine.ir.query import element_type, matching, operations, scalar_bits, shaped_like
 from gpubuild.engine.legalize.state import Legalization
 
@@ -160,27 +160,36 @@ def extrema_to_llvm(propagate_nan: Callable[[S], Collection[str]]) -> Pass[S]:
     several dimensions, stay.
     """
 
-    def run(op: ir.Operation, state: S) -> None:
-        kind = op.results[0].type
-        scalar, whole = str(element_type(kind)), propagate_nan(state)
-        if scalar not in _ORDERED_ZEROS.union(whole) or (scalar != str(kind) and not _is_row(kind)):
-            return
-        emit = Emitter(op)
-        left, right = op.operands
-        found = _FLAGS.fullmatch(str(op.attributes["fastmath"]))
-        words = found[1] if found else "none"
-        flags = {"fastmathFlags": ir.Attribute.parse(f"#llvm.fastmath<{words}>")}
-        propagating, numeric = _EXTREMA[op.name]
-        if propagating and scalar in whole:
-            emit.replace(emit.value(propagating, [left, right], kind, flags))
-            return
-        value = emit.call_intrinsic(numeric, [kind], [left, right], flags).results[0]
-        if propagating and not {"nnan", "fast"}.intersection(words.split(",")):
-            numbers = emit.compare_floats(CompareFloats.ORDERED, left, right)
-            value = emit.select(numbers, value, emit.constant(math.nan, kind))
-        emit.replace(value)
+    def run(module: ir.Module, state: S) -> None:
+        whole = propagate_nan(state)
+        known = _ORDERED_ZEROS.union(whole)
+        parsed: dict[str, ir.Attribute] = {}
 
-    return rewriting("extrema-to-llvm", dict.fromkeys(_EXTREMA, run))
+        def lower(op: ir.Operation) -> None:
+            kind = op.results[0].type
+            scalar = str(element_type(kind))
+            if scalar not in known or (scalar != str(kind) and not _is_row(kind)):
+                return
+            emit = Emitter(op)
+            left, right = op.operands
+            found = _FLAGS.fullmatch(str(op.attributes["fastmath"]))
+            words = found[1] if found else "none"
+            if words not in parsed:
+                parsed[words] = ir.Attribute.parse(f"#llvm.fastmath<{words}>")
+            flags = {"fastmathFlags": parsed[words]}
+            propagating, numeric = _EXTREMA[op.name]
+            if propagating and scalar in whole:
+                emit.replace(emit.value(propagating, [left, right], kind, flags))
+                return
+            value = emit.call_intrinsic(numeric, [kind], [left, right], flags).results[0]
+            if propagating and not {"nnan", "fast"}.intersection(words.split(",")):
+                numbers = emit.compare_floats(CompareFloats.ORDERED, left, right)
+                value = emit.select(numbers, value, emit.constant(math.nan, kind))
+            emit.replace(value)
+
+        rewrite_each(module.operation, dict.fromkeys(_EXTREMA, lower))
+
+    return Pass(name="extrema-to-llvm", run=run)
 
 
 def _is_row(kind: ir.Type) -> bool:

@@ -75,7 +75,8 @@ def lower_structured(parts: str) -> Pass[Lowering]:
     """
 
     def run(module: ir.Module, lowering: Lowering) -> None:
-        if first(module.operation, _is_structured) is not None:
+        text = lowering.source.text
+        if (not text or "linalg." in text) and first(module.operation, _is_structured) is not None:
             contexts.run_passes(module, f"builtin.module({parts}({_LOOPS}))", source=lowering.source)
 
     return Pass(name="linalg-on-bools-to-loops", run=run)

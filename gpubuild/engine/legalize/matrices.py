@@ -195,6 +195,8 @@ def expand_matrices(
 
     Raises ``StepError`` with a location for each op that is not supported.
     """
+    if "mma_matrix" not in state.source.text:
+        return
     functions = _collect(module.operation)
     lanes = state.capabilities.subgroup_size
     with_units = _with_units(functions, units, state) if units else []

@@ -74,6 +74,8 @@ _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vecto
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 # No rule reads attributes or uses of these operations.
 _JUDGED_BY_TYPES = ("arith.", "math.", "memref.load", "memref.store")
+# Of these, the first result has the type of all operands.
+_OF_ONE_TYPE = ("arith.add", "arith.div", "arith.max", "arith.min", "arith.mul", "arith.sub")
 _TENSOR_FLOAT = "tf32"  # the bindings have no class for it
 _ATOMIC_BITS = (8, 16, 32, 64)
 _WIDEST_CONVERTED = 128  # LLVM's code for wider ones returns zero for numbers that are too large
@@ -109,7 +111,9 @@ def checking(*rules: Rule[S]) -> Pass[S]:
         def visit(op: ir.Operation) -> ir.WalkResult:
             kind: tuple[str | ir.Type, ...] = ()
             if (name := op.name).startswith(_JUDGED_BY_TYPES):
-                kind = (name, *(v.type for v in op.results), *(v.type for v in op.operands))
+                kind = (name, *(v.type for v in op.results))
+                if not name.startswith(_OF_ONE_TYPE):
+                    kind += tuple(v.type for v in op.operands)
                 if kind in accepted:
                     return ir.WalkResult.ADVANCE
             for rule in every:

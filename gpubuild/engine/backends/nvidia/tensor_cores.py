@@ -49,7 +49,9 @@ def units_lack(module: ir.Operation, chip: str) -> str:
 
 def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
     """Expand matrices to vector code where the chip's units cannot run them; warn where it has units."""
-    if not any(name.startswith(_PREFIX) for name in operation_names(module.operation)):
+    if _PREFIX not in state.source.text or not any(
+        name.startswith(_PREFIX) for name in operation_names(module.operation)
+    ):
         return
     chip = state.params.target.chip
     if NVIDIA.multiplies_matrices(chip):

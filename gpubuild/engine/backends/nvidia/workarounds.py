@@ -24,7 +24,7 @@ from mlir import ir
 from gpubuild.engine.ir import contexts, diagnostics, llvm
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText
-from gpubuild.engine.ir.passes import Lowering, Pass
+from gpubuild.engine.ir.passes import Lowering, Pass, contains
 from gpubuild.engine.ir.query import callee, operations
 from gpubuild.engine.ir.workarounds import Workaround
 from gpubuild.errors import StepError
@@ -61,13 +61,17 @@ _ODD_INTEGER = re.compile(r"\bi(?!(?:8|16|32|64|128)\b)\d+\b")
 _PACKED_IN_LLVM = re.compile(r"<\d+ x i(?!(?:8|16|32|64|128)>)\d+>")
 
 
-_SIGNATURES = ("llvm.call", "llvm.func", "llvm.mlir.addressof")  # operations with or for one
+_USES = ("llvm.call", "llvm.mlir.addressof")  # of functions
+_SIGNATURES = ("llvm.func", *_USES)
 
 
 def _inline_odd_signatures(module: ir.Module, state: Lowering) -> None:
     """Change kernels and functions with such parameters or results, and refuse calls of them by address."""
     for kernels in contexts.gpu_modules(module):
-        found = operations(kernels, _SIGNATURES)
+        if contains(kernels, _USES):
+            found = operations(kernels, _SIGNATURES)
+        else:  # without a walk
+            found = [op.operation for op in kernels.regions[0].blocks[0]]
         by_address = {
             ir.FlatSymbolRefAttr(op.attributes["global_name"]).value
             for op in found
