@@ -8,19 +8,6 @@ from pathlib import Path
 
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.support.frozen import frozen
-
-
-@frozen
-class StoreStats:
-    """Sizes of a store. ``reclaimable_bytes`` are blobs no record names."""
-
-    directory: str
-    records: int
-    blobs: int
-    size_bytes: int
-    reclaimable_bytes: int
-    quarantined: int
 
 
 class Store:
@@ -75,14 +62,6 @@ class Store:
 
     def discard(self, key: Digest) -> None:
         """Remove the record of ``key`` after a fetch of one of its blobs failed."""
-
-    def stats(self) -> StoreStats:
-        """Return counts and sizes."""
-        return StoreStats(directory="", records=0, blobs=0, size_bytes=0, reclaimable_bytes=0, quarantined=0)
-
-    def clear(self) -> int:
-        """Delete everything. Return the bytes freed."""
-        return 0
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -27,16 +27,22 @@ from gpubuild.config.spec import (
 )
 
 SCHEMA_FILE = Path(__file__).with_name("schema.json")
+_SHARED_LINES = 5  # shorter schemas are repeated
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the schema, draft 2020-12."""
+    """Return the schema, draft 2020-12. What it repeats are references."""
+    return _shared(full_schema(), "#", {})
+
+
+def full_schema() -> dict[str, Any]:
+    """Return the schema without references."""
     schema = _schema(document())
     properties = schema["properties"]
     names = {name: entry for name, entry in properties.items() if name in partial_document().keys}
     properties["profiles"]["additionalProperties"] = {
         "type": ["object", "null"],
-        "properties": {name: _partial(entry, f"#/properties/{name}") for name, entry in names.items()},
+        "properties": {name: _partial(entry) for name, entry in names.items()},
         "additionalProperties": False,
     }
     only = {"version": properties["version"], "workspace": properties["workspace"]}
@@ -52,22 +58,38 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _partial(schema: dict[str, Any], pointer: str) -> dict[str, Any]:
-    """Return ``schema``, which is at ``pointer``, without required keys: by reference where it has none."""
+def _partial(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return ``schema`` without required keys."""
     text = json.dumps(schema)
     if '"required"' not in text and '"minProperties"' not in text:
-        return {"description": schema.get("description", ""), "$ref": pointer}
+        return schema
     found: dict[str, Any] = {"description": schema.get("description", ""), "type": ["object", "null"]}
     if "properties" in schema:
-        found["properties"] = {
-            name: _partial(entry, f"{pointer}/properties/{name}")
-            for name, entry in schema["properties"].items()
-        }
+        found["properties"] = {name: _partial(entry) for name, entry in schema["properties"].items()}
     if "propertyNames" in schema:
         found["propertyNames"] = schema["propertyNames"]
     values = schema["additionalProperties"]
-    below = f"{pointer}/additionalProperties"
-    found["additionalProperties"] = _partial(values, below) if values else values
+    found["additionalProperties"] = _partial(values) if values else values
+    return found
+
+
+def _shared(schema: dict[str, Any], pointer: str, known: dict[str, str]) -> dict[str, Any]:
+    """Return ``schema``, which is at ``pointer``; ``known`` are the pointers of those before, by text."""
+    notes: dict[str, Any] = {name: schema[name] for name in ("description", "default") if name in schema}
+    text = json.dumps({name: part for name, part in schema.items() if name not in notes}, indent=2)
+    if text in known:
+        return {**notes, "$ref": known[text]}
+    if text.count("\n") >= _SHARED_LINES:
+        known[text] = pointer
+    found = dict(schema)
+    for name, part in schema.items():
+        at = f"{pointer}/{name}"
+        if name == "properties":
+            found[name] = {key: _shared(value, f"{at}/{key}", known) for key, value in part.items()}
+        elif name == "anyOf":
+            found[name] = [_shared(option, f"{at}/{number}", known) for number, option in enumerate(part)]
+        elif name in ("items", "additionalProperties") and part:
+            found[name] = _shared(part, at, known)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from gpubuild.cache.store import Store, StoreStats
+from gpubuild.cache.store import Store
 from gpubuild.execute.executor import Future
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobResult
@@ -107,23 +107,6 @@ class MemoryStore(Store):
 
     def discard(self, key: Digest) -> None:
         self.records.pop(key, None)
-
-    def stats(self) -> StoreStats:
-        named = {blob.digest for result in self.records.values() for blob in result.blobs}
-        return StoreStats(
-            directory="(memory)",
-            records=len(self.records),
-            blobs=len(self.blobs),
-            size_bytes=sum(map(len, self.blobs.values())),
-            reclaimable_bytes=sum(len(data) for digest, data in self.blobs.items() if digest not in named),
-            quarantined=0,
-        )
-
-    def clear(self) -> int:
-        freed = sum(map(len, self.blobs.values()))
-        self.records.clear()
-        self.blobs.clear()
-        return freed
 
     @property
     def warnings(self) -> tuple[str, ...]:

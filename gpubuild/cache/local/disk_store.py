@@ -25,16 +25,29 @@ from gpubuild.cache.local.folder import (
     write_tag,
 )
 from gpubuild.cache.record import RecordError, decode_record, encode_record
-from gpubuild.cache.store import Store, StoreStats, Warnings
+from gpubuild.cache.store import Store, Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.file_stamp import exists
+from gpubuild.support.frozen import frozen
 
 if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index
 
 _LOCK_SECONDS = 15.0
 _LOW_WATER = 0.9  # of the limit is left after a collection, so that not every build needs one
+
+
+@frozen
+class StoreStats:
+    """Sizes of a store. ``reclaimable_bytes`` are blobs no record names."""
+
+    directory: str
+    records: int
+    blobs: int
+    size_bytes: int
+    reclaimable_bytes: int
+    quarantined: int
 
 
 class DiskStore(Store):
@@ -134,8 +147,10 @@ class DiskStore(Store):
         if self._ready() is not None and self._writable:
             self._change(lambda index: index.delete(key))
 
+    # --- for upkeep, remote caches and archives ---
+
     def stats(self) -> StoreStats:
-        """See ``Store``."""
+        """Return counts and sizes."""
         named = self.records()
         wanted = {blob.digest for result in named.values() for blob in result.blobs}
         blobs = list(self._blobs.scan())
@@ -149,15 +164,13 @@ class DiskStore(Store):
         )
 
     def clear(self) -> int:
-        """See ``Store``. Only files of ours go; a build under way sees misses."""
+        """Delete everything; return the bytes freed. Only files of ours go; a build under way sees misses."""
         if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
             return 0
         freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
         self.note_size(0)
         self._renew_tag()
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
-
-    # --- for upkeep, remote caches and archives ---
 
     @property
     def directory(self) -> Path:

@@ -16,7 +16,7 @@ from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
-from gpubuild.cache.store import Store, StoreStats
+from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.text import counted
@@ -195,14 +195,6 @@ class TieredStore(Store):
         """See ``Store``. The remote record is not requested again in this build."""
         self._local.discard(key)
         self._distrusted.add(key)
-
-    def stats(self) -> StoreStats:
-        """See ``Store``: of the local cache."""
-        return self._local.stats()
-
-    def clear(self) -> int:
-        """See ``Store``: of the local cache."""
-        return self._local.clear()
 
     def cancel(self) -> None:
         """See ``Store``: uploads are dropped."""

@@ -124,21 +124,8 @@ EXPAND_EXECUTE_ON_LANE_0 = rewriting(
 )
 
 
-_COMBINE = {
-    "add": ("arith.addi", "arith.addf"),
-    "mul": ("arith.muli", "arith.mulf"),
-    "minui": ("arith.minui", ""),
-    "minsi": ("arith.minsi", ""),
-    "maxui": ("arith.maxui", ""),
-    "maxsi": ("arith.maxsi", ""),
-    "and": ("arith.andi", ""),
-    "or": ("arith.ori", ""),
-    "xor": ("arith.xori", ""),
-    "minnumf": ("", "arith.minnumf"),
-    "maxnumf": ("", "arith.maxnumf"),
-    "minimumf": ("", "arith.minimumf"),
-    "maximumf": ("", "arith.maximumf"),
-}
+# Reductions whose arith op ends with a letter for integers or floats.
+_OF_BOTH = frozenset({"add", "mul", "and", "or", "xor"})
 _I32_BITS = 32
 
 
@@ -175,7 +162,8 @@ def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value])
 
 def combine_op(name: str, kind: ir.Type) -> str:
     """Return the arith op that combines two values of ``kind`` in the reduction ``name``."""
-    return _COMBINE[name][1 if isinstance(kind, ir.FloatType) else 0]
+    letter = "f" if isinstance(kind, ir.FloatType) else "i"
+    return f"arith.{name}{letter if name in _OF_BOTH else ''}"
 
 
 class _Reduction:

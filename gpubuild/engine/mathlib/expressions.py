@@ -117,9 +117,6 @@ class Real:
     def __mul__(self, other: Real | float) -> Real:
         return self._binary("fmul", self, other)
 
-    def __rmul__(self, other: float) -> Real:
-        return self._binary("fmul", other, self)
-
     def __truediv__(self, other: Real | float) -> Real:
         return self._binary("fdiv", self, other)
 

@@ -150,6 +150,22 @@ def test_bad_documents(text: str, root: Path) -> None:
     assert not loader_accepts(text, root)
 
 
+def references(schema: object) -> list[str]:
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    own = [schema["$ref"]] if isinstance(schema, dict) and isinstance(schema.get("$ref"), str) else []
+    return own + [found for part in parts for found in references(part)]
+
+
+def test_references_lead_to_schemas() -> None:
+    found = references(json_schema())
+    assert len(found) > 30
+    for reference in found:
+        node: Any = json_schema()
+        for step in reference.removeprefix("#/").split("/"):
+            node = node[int(step)] if isinstance(node, list) else node[step]
+        assert {"type", "anyOf", "enum", "const", "$ref"} & node.keys()
+
+
 def descriptions(schema: object) -> list[bool]:
     if isinstance(schema, dict):
         own = [bool(s.get("description")) for s in schema.get("properties", {}).values()]

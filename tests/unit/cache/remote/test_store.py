@@ -85,9 +85,9 @@ def test_a_glance_moves_nothing(url: str, tmp_path: Path) -> None:
     store = open_tiered(tmp_path / "second", url)
     assert store.peek(KEY) == result and store.is_remote(KEY)
     assert store.peek(OTHER_KEY) is None
-    assert store.stats().blobs == store.stats().records == 0
+    assert store._local.stats().blobs == store._local.stats().records == 0
     assert store.lookup(KEY) == store.peek(KEY) == result, "here by now"
-    assert store.stats().blobs == len({blob.digest for blob in result.blobs})
+    assert store._local.stats().blobs == len({blob.digest for blob in result.blobs})
     store.close()
     assert store.warnings == ()
 
