@@ -174,23 +174,11 @@ def execute_settings(configured: Execute | None, settings: Settings, options: Bu
         verify=execute.verify if verify is None else verify,
         insecure=execute.insecure or options.insecure_remote,
     )
-    check_address(execute)
+    if execute.scheduler_file is None:
+        from gpubuild.execute.dask_cluster import check_address
+
+        check_address(execute.dask, insecure=execute.insecure)
     return execute
-
-
-def check_address(execute: Execute) -> None:
-    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
-    address = execute.dask
-    scheme, _, rest = address.partition("://")
-    host = rest.rpartition(":")[0].strip("[]")
-    if execute.scheduler_file is None and scheme not in ("tcp", "tls", "unix", "inproc"):
-        raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
-    if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or execute.insecure:
-        return
-    raise UsageError(
-        f"{address} is not encrypted: readers of the network see the sources, and writers run code",
-        hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
-    )
 
 
 def _executor(workers: int, *, execute: Execute | None, listener: Listener) -> Executor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import sys
 from importlib.util import find_spec
 
 from gpubuild import environment
-from gpubuild.build.opening import check_address
 from gpubuild.cli.cache import parse_size
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Execute
@@ -23,10 +23,13 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("name either the ADDRESS of a scheduler or its --scheduler-file")
     if find_spec("distributed") is None:
         raise UsageError("Dask is not installed here", hint=dask_cluster.INSTALL)
-    where = ["--scheduler-file", str(options.scheduler_file)]
-    if options.address:
-        check_address(Execute(dask=options.address, insecure=options.insecure_remote))
-        where = [options.address]
+    scheduler = Execute(
+        dask=options.address or "",
+        scheduler_file=options.scheduler_file,
+        insecure=options.insecure_remote,
+        connect_seconds=math.inf,  # its job may start later than this one
+    )
+    where = [dask_cluster.scheduler_address(scheduler)]
     memory = parse_size(options.memory) if options.memory else 0
     threads = options.jobs or options.settings.jobs
     threads = threads or dask_cluster.default_threads(len(os.sched_getaffinity(0)), memory)

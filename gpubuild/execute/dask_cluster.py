@@ -5,12 +5,14 @@ Dask loads this module into each worker as its preload. ``execute.dask`` sends t
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from gpubuild.errors import UsageError
@@ -22,6 +24,8 @@ INSTALL = 'install it: pip install "distributed>=2026.8"'
 STEP_BYTES = 512 << 20  # what a step may need
 _DEATH_SECONDS = "60"  # without a scheduler a worker ends
 _ROUND_TRIPS = 3
+_START = "start one: dask scheduler --scheduler-file FILE"
+_LOOK_SECONDS = 0.05
 
 
 class NoSchedulerError(UsageError):
@@ -65,8 +69,48 @@ def dask_setup(worker: object) -> None:
     identity()
 
 
+def scheduler_address(execute: Execute) -> str:
+    """Return the address of the scheduler, from its file where one is named. Waits for that file.
+
+    Raises ``UsageError`` where the address is not allowed, ``NoSchedulerError`` without a file.
+    """
+    address = execute.dask
+    if execute.scheduler_file is not None:
+        address = _address_in(execute.scheduler_file, execute.connect_seconds)
+    check_address(address, insecure=execute.insecure)
+    return address
+
+
+def check_address(address: str, *, insecure: bool) -> None:
+    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
+    scheme, _, rest = address.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    if scheme not in ("tcp", "tls", "unix", "inproc"):
+        raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
+    if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or insecure:
+        return
+    raise UsageError(
+        f"{address} is not encrypted: readers of the network see the sources, and writers run code",
+        hint="use tls:// with certificates in Dask's configuration, or allow it with --insecure-remote",
+    )
+
+
+def _address_in(file: Path, seconds: float) -> str:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return str(json.loads(file.read_text())["address"])
+        except (OSError, ValueError, TypeError, KeyError) as error:  # it is not there yet, or half written
+            if time.monotonic() >= end:
+                raise NoSchedulerError(f"no scheduler wrote {file}: {error}", hint=_START) from error
+        time.sleep(_LOOK_SECONDS)
+
+
 def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has no types
-    """Return a client of the scheduler. Raises ``UsageError`` without Dask, certificates or an answer."""
+    """Return a client of the scheduler.
+
+    Raises ``UsageError`` without Dask, certificates or an answer, or where the address is not allowed.
+    """
     try:
         import dask
         import distributed
@@ -74,17 +118,15 @@ def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has
         raise UsageError("Dask is not installed here", hint=INSTALL) from error
     # Its advice about large arguments is for analysts. wire.MOST_INLINE limits ours.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"})
-    where: dict[str, Any] = {"address": execute.dask}
-    if execute.scheduler_file is not None:
-        where = {"scheduler_file": str(execute.scheduler_file)}
-    where |= {"timeout": execute.connect_seconds, "name": "gpubuild", "set_as_default": False}
+    where: dict[str, Any] = {"address": scheduler_address(execute), "timeout": execute.connect_seconds}
+    where |= {"name": "gpubuild", "set_as_default": False}
     make: Any = distributed.Client
     try:
         return _in_time(lambda: make(**where), 2 * execute.connect_seconds)
     except (OSError, TimeoutError, ValueError) as error:
         raise NoSchedulerError(
             f"no Dask scheduler answers at {execute.shown}: {error or type(error).__name__}",
-            hint="start one: dask scheduler --scheduler-file FILE",
+            hint=_START,
         ) from error
     except TypeError as error:  # of tls:// without an ssl_context
         raise UsageError(

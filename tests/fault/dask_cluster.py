@@ -47,8 +47,8 @@ class Cluster:
         ``before`` is a command that runs it elsewhere.
         """
         return self._start(
-            *("gpubuild", "worker", "--scheduler-file", str(self.file), "--name", name, "--jobs", "1", "--"),
-            *("--host", self._host, *options),
+            *("gpubuild", "worker", "--scheduler-file", str(self.file), "--name", name, "--jobs", "1"),
+            *("--insecure-remote", "--", "--host", self._host, *options),
             before=before,
             **variables,
         )

@@ -303,3 +303,16 @@ def test_addresses(local: Path, tmp_path: Path, address: str, more: list[str], c
     done = gpubuild(*arguments(file, str(tmp_path / "build")), *more, cwd=local)
     assert done.code == code, done.err
     assert text in done.err
+
+
+def test_an_address_in_a_file_must_be_encrypted_as_well(local: Path, tmp_path: Path) -> None:
+    scheduler = tmp_path / "scheduler.json"
+    scheduler.write_text(json.dumps({"address": "tcp://192.0.2.1:8786"}))
+    document = json.loads((local / "targets.yaml").read_text())
+    file = local / f"{tmp_path.name}.yaml"
+    file.write_text(json.dumps(document | {"execute": {"scheduler_file": str(scheduler)}}))
+    built = gpubuild(*arguments(file, str(tmp_path / "build")), cwd=local)
+    worker = gpubuild("worker", "--scheduler-file", str(scheduler), cwd=local)
+    for done in (built, worker):
+        assert done.code == 2, done.err
+        assert "tcp://192.0.2.1:8786 is not encrypted" in done.err

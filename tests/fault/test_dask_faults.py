@@ -48,7 +48,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Build:
     """A build that runs on a cluster alone, as far as it can."""
 
-    def __init__(self, project: Path, cluster: Cluster, name: str, **variables: str) -> None:
+    def __init__(self, project: Path, cluster: Cluster, name: str, *more: str, **variables: str) -> None:
         self.project = project
         file = project_for(
             project, cluster, name, timeouts={"connect": 5, "no_worker": NO_WORKER, "step": STEP}
@@ -56,7 +56,7 @@ class Build:
         self._name = name
         self._mark = f"{_MARK}={project}/{name}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpubuild", *arguments(file), "--json"],
+            [sys.executable, "-m", "gpubuild", *arguments(file), "--json", *more],
             cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, **variables, _MARK: f"{project}/{name}"},
         )  # fmt: skip
@@ -328,7 +328,7 @@ def test_a_partition(project: Path, tmp_path: Path, network: Network, what: str,
         cluster.start_worker("near")
         cluster.start_worker("far", "--host", network.there, before=["ip", "netns", "exec", network.name])
         cluster.wait_for_workers(2)
-        build = Build(project, cluster, f"partition_{what[-4:].strip()}_{point}")
+        build = Build(project, cluster, f"partition_{what[-4:].strip()}_{point}", "--insecure-remote")
         wait_at_random(build, what, point)
         network.set_link("down")
         if what == "for a while":
