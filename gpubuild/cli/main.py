@@ -94,7 +94,7 @@ def _answer(arguments: list[str]) -> int:
         answer()
     if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
         return 0
-    if arguments[:1] == ["compile"]:
+    if arguments[:1] == ["compile"] and arguments == sys.argv[1:]:  # not in a caller's process
         from gpubuild.execute.local import start_early
 
         start_early(1)  # MLIR, which it needs, is loaded while this process loads the rest
