@@ -94,11 +94,19 @@ def _answer(arguments: list[str]) -> int:
         answer()
     if arguments[:1] == ["build"] and _nothing_to_do(arguments[1:]):
         return 0
-    if arguments[:1] == ["compile"]:
-        from gpubuild.execute.local import start_early
-
-        start_early(1)  # MLIR, which it needs, is loaded while this process loads the rest
+    if arguments[:1] == ["compile"] and arguments == sys.argv[1:]:  # not in a caller's process
+        _load_early()
     return _command(arguments)
+
+
+def _load_early() -> None:
+    """Let another process load MLIR while this one loads the command."""
+    from gpubuild.execute.local import start_early
+
+    try:  # noqa: SIM105 - contextlib is slow to load
+        start_early(1)
+    except OSError:
+        pass  # reported when the first step begins
 
 
 def _nothing_to_do(arguments: list[str]) -> bool:

@@ -66,7 +66,7 @@ def encode(value: object) -> bytes:
         known = _encoded.get(id(value))
         if known is not None and known[0] is value:
             return known[1]
-        name, names = _identity(kind)
+        name, names = _identity(type(value))
         body = name + b"".join([encoded + encode(getattr(value, n)) for n, encoded in names])
         framed = _framed(b"d", body)
         if getattr(kind, "SHARED", False):

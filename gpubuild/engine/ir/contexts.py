@@ -122,11 +122,11 @@ def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
 def _parse_single(text: str, source_name: str) -> ir.Module | None:
     """Parse a text that is a single operation, whose buffer the bindings can name.
 
-    Return ``None`` for any other text, invalid ones included, and where there may be resources.
+    Return ``None`` for any other text, invalid ones included, and where there may be resources or locations.
     """
     start = _FIRST_WORD.match(text)
     only = start is not None and (start[1] != "gpu.module" or _TOP_LEVEL.findall(text) == [start[1]])
-    if not only or "dense" in text:
+    if not only or "dense" in text or "loc(" in text:
         return None
     try:
         with _diagnosed("", SourceText()):

@@ -53,12 +53,12 @@ def name_of(location: ir.Location) -> str:
     return ""
 
 
-def name_values(module: ir.Module, text: str) -> None:
+def name_values(module: ir.Module, text: str, source_name: str) -> None:
     """Give operations with results and arguments in ``module``, parsed from ``text``, their names there."""
     lines = [line.encode() for line in text.split("\n")]
 
     def named(location: ir.Location, *, result: bool) -> ir.Location:
-        if not location.is_a_file() or location.filename != UNNAMED_BUFFER:
+        if not _is_written(location, source_name):
             return location
         line, column = lines[location.start_line - 1], location.start_col - 1
         found = _RESULT.search(line, 0, column) if result else _ARGUMENT.match(line, column)
@@ -74,7 +74,7 @@ def name_values(module: ir.Module, text: str) -> None:
             argument.set_location(named(argument.location, result=False))
 
 
-def argument_names(module: ir.Module, text: str) -> dict[str, list[str]]:
+def argument_names(module: ir.Module, text: str, source_name: str) -> dict[str, list[str]]:
     """Return the names of the arguments of functions in ``module``, parsed from ``text``.
 
     By function, or MODULE::FUNCTION for those of a gpu.module.
@@ -89,14 +89,19 @@ def argument_names(module: ir.Module, text: str) -> dict[str, list[str]]:
                 f"{symbol_name(inner)}::{symbol_name(op)}": op for op in kernels if op.name == "gpu.func"
             }
     return {
-        name: [_argument_name(argument.location, lines) for argument in op.regions[0].blocks[0].arguments]
+        name: [_argument_name(a.location, lines, source_name) for a in op.regions[0].blocks[0].arguments]
         for name, op in functions.items()
         if op.regions[0].blocks
     }
 
 
-def _argument_name(location: ir.Location, lines: list[bytes]) -> str:
-    if not location.is_a_file() or location.filename != UNNAMED_BUFFER:
+def _is_written(location: ir.Location, source_name: str) -> bool:
+    """Return whether it is where the parser found something: in a buffer with or without its name."""
+    return location.is_a_file() and location.filename in (UNNAMED_BUFFER, source_name)
+
+
+def _argument_name(location: ir.Location, lines: list[bytes], source_name: str) -> str:
+    if not _is_written(location, source_name):
         return name_of(location)
     found = _ARGUMENT.match(lines[location.start_line - 1], location.start_col - 1)
     name = found[1].decode() if found is not None else ""

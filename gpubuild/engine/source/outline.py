@@ -69,9 +69,9 @@ def run(params: OutlineParams, io: StepIO) -> None:
         def settle(module: ir.Module) -> None:
             resources.settle(module, lines)
             if exports.ATTRIBUTE in text or "kernel" in text:
-                names.update(value_names.argument_names(module, text))
+                names.update(value_names.argument_names(module, text, name))
             if params.names:
-                value_names.name_values(module, text)
+                value_names.name_values(module, text, name)
                 value_names.write_argument_names(module)
 
         with io.stage("parse"):

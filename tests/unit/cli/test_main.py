@@ -17,6 +17,7 @@ from gpubuild import __version__
 from gpubuild.cli import main as module
 from gpubuild.cli.main import main
 from gpubuild.errors import EXIT_INTERRUPTED, InterruptedBuildError, StepError, UsageError
+from gpubuild.execute import local
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> int:
@@ -254,3 +255,14 @@ def test_an_interrupt_while_a_class_is_made_has_its_exit_code(tmp_path: Path) ->
         [sys.executable, "-m", "interrupted"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "\ninterrupted\n")
+
+
+def test_compile_loads_mlir_before_its_options_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(local, "start_early", started.append)
+    words = ["compile", "no-such-file.mlir", "-t", "sm_90"]
+    assert main(words) == 2
+    assert not started, "it forks in a process that has other work"
+    monkeypatch.setattr(sys, "argv", ["gpubuild", *words])
+    assert main(words) == 2
+    assert started == [1]
