@@ -162,7 +162,7 @@ MISTAKES = {
     "target twice": (program("targets: [cpu, cpu]"), "'cpu' is listed twice"),
     "no targets": (program("targets: []"), "the list is empty; name a target's name"),
     "module's target": (program("modules: {m: {targets: [sm_9]}}"), "unknown target 'sm_9' (did you mean"),
-    "suffix": (document(programs="{p: {sources: [k.cu]}}"), "expected a source file (.mlir .c"),
+    "suffix": (document(programs="{p: {sources: [k.cu]}}"), "expected a source file (.mlir .mlirbc .c"),
     "no such source": (document(programs="{p: {sources: [kk.mlir]}}"), "3:26: source 'kk.mlir' does not exist (did you mean 'k.mlir'?)"),
     "source twice": (document(programs="{p: {sources: [k.mlir, ./k.mlir]}}"), "3:34: './k.mlir' is listed twice"),
     "source in home": (document(programs="{p: {sources: [~/k.mlir]}}"), "'~' is not expanded"),
