@@ -14,7 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op, element_type, operations
-from gpubuild.engine.source.parallel_loops import WIDTH, is_result
+from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, is_result
 from gpubuild.support.frozen import frozen
 
 _LEAST_ROWS = 64  # of elements for each work-item, so that partial results are few
@@ -48,7 +48,7 @@ class _Reduction:
 def split(function: ir.Operation) -> None:
     """Split the reductions in a function on memrefs that have few results."""
     for op in operations(function, ("linalg.generic",)):
-        found = _found(op)
+        found = None if inside_parallel(op) else _found(op)
         if found is not None:
             _split(found)
             op.erase()
