@@ -102,3 +102,25 @@ func.func @others(%x: memref<?xf32>, %y: memref<8x100xf32>, %sum: memref<f32>, %
 // CHECK-LABEL: func.func @others
 // CHECK-NOT: scf.parallel
 // CHECK-COUNT-3: linalg.generic
+
+// Iterations of a parallel loop are work-items already.
+func.func @inside(%n: index, %sums: memref<?xf32>) {
+  %x = memref.alloc(%n) : memref<?xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.parallel (%i) = (%c0) to (%n) step (%c1) {
+    %sum = memref.subview %sums[%i] [1] [1] : memref<?xf32> to memref<f32, strided<[], offset: ?>>
+    linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+        ins(%x : memref<?xf32>) outs(%sum : memref<f32, strided<[], offset: ?>>) {
+    ^bb0(%a: f32, %so_far: f32):
+      %t = arith.addf %a, %so_far : f32
+      linalg.yield %t : f32
+    }
+  }
+  return
+}
+// CHECK-LABEL: func.func @inside
+// CHECK: scf.parallel
+// CHECK-NEXT: memref.subview
+// CHECK-NEXT: linalg.generic
+// CHECK-NOT: scf.parallel

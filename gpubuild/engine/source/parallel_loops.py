@@ -341,7 +341,7 @@ def map_to_launches(function: ir.Operation, module: str, warn: Callable[[ir.Oper
     """
     number = 0
     for loop in operations(function, (_LOOP,)):
-        if _inside_parallel(loop):
+        if inside_parallel(loop):
             continue
         if reason := _refusal(loop):
             warn(loop, f"this loop stays on the host: {reason}")
@@ -350,7 +350,8 @@ def map_to_launches(function: ir.Operation, module: str, warn: Callable[[ir.Oper
         number += 1
 
 
-def _inside_parallel(op: ir.Operation) -> bool:
+def inside_parallel(op: ir.Operation) -> bool:
+    """Return whether ``op`` is in a loop that becomes a kernel, or in a kernel."""
     parent = op.parent
     while parent is not None:
         if parent.operation.name in (_LOOP, "gpu.launch"):

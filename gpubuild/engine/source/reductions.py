@@ -14,7 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op, element_type, operations
-from gpubuild.engine.source.parallel_loops import WIDTH, is_result
+from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, is_result
 from gpubuild.support.frozen import frozen
 
 _LEAST_ROWS = 64  # of elements for each work-item, so that partial results are few
@@ -22,20 +22,12 @@ _MOST_GROUPS = (512, 32)  # for one number, whose parts the host joins; for each
 _MOST_RESULTS = 64  # where there are more, there is a work-item for each
 _LEAST_LENGTH = 4096
 _EXTREMES = {"arith.maximumf": -inf, "arith.minimumf": inf, "arith.maxnumf": nan, "arith.minnumf": nan}
-# What changes no other operand: a number, or for integers its bits by their count.
-_NEUTRAL: dict[str, Callable[[int], float]] = {
-    "arith.addf": lambda _: -0.0,
-    "arith.mulf": lambda _: 1.0,
-    "arith.addi": lambda _: 0,
-    "arith.ori": lambda _: 0,
-    "arith.xori": lambda _: 0,
-    "arith.maxui": lambda _: 0,
-    "arith.muli": lambda _: 1,
-    "arith.andi": lambda _: -1,
-    "arith.minui": lambda _: -1,
-    "arith.maxsi": lambda bits: -(1 << (bits - 1)),
-    "arith.minsi": lambda bits: (1 << (bits - 1)) - 1,
-    **{name: lambda _, value=value: value for name, value in _EXTREMES.items()},
+# What changes no other operand; for signed integers, infinity is the greatest one.
+_NEUTRAL = {
+    **{"arith.addf": -0.0, "arith.addi": 0, "arith.ori": 0, "arith.xori": 0, "arith.maxui": 0},
+    **{"arith.mulf": 1, "arith.muli": 1, "arith.andi": -1, "arith.minui": -1},
+    **{"arith.maxsi": -inf, "arith.minsi": inf},
+    **_EXTREMES,
 }
 
 
@@ -56,7 +48,7 @@ class _Reduction:
 def split(function: ir.Operation) -> None:
     """Split the reductions in a function on memrefs that have few results."""
     for op in operations(function, ("linalg.generic",)):
-        found = _found(op)
+        found = None if inside_parallel(op) else _found(op)
         if found is not None:
             _split(found)
             op.erase()
@@ -129,13 +121,21 @@ def _combination(op: ir.Operation) -> ir.Operation | None:
     return combine if is_number and [use.owner.operation for use in last.uses] == [combine] else None
 
 
+def _neutral(name: str, kind: ir.Type) -> float:
+    number = _NEUTRAL[name]
+    if isinstance(kind, ir.FloatType) or abs(number) != inf:
+        return number
+    half = 1 << ((64 if isinstance(kind, ir.IndexType) else kind.width) - 1)
+    return half - 1 if number > 0 else -half
+
+
 def _split(found: _Reduction) -> None:
     emit = Emitter(found.op)
     body = found.op.regions[0].blocks[0]
     kind = found.combine.results[0].type
     if found.combine.name in _EXTREMES and "fastmath" in found.combine.attributes:
         del found.combine.attributes["fastmath"]  # it may exclude the neutral number
-    neutral = _NEUTRAL[found.combine.name](getattr(kind, "width", 64))
+    neutral = _neutral(found.combine.name, kind)
     inputs = [(_collapsed(emit, value, used, found.first), used) for value, used in found.inputs]
     length = next(_last_extent(emit, value) for value, used in inputs if found.first in used)
     results = ir.MemRefType(found.output.type).shape
