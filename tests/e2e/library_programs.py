@@ -118,15 +118,15 @@ func.func @not_exported(%v: f32) { return }
 """
 
 
-def build_library(folder: Path, name: str, text: str) -> Path:
-    """Build ``NAME.mlir`` in ``folder``; return the folder with the library."""
+def build_library(folder: Path, name: str, text: str, *targets: str) -> Path:
+    """Build ``NAME.mlir`` in ``folder``, for ``targets`` and the CPU; return the folder with the library."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "cache").exists():
         seed(folder)
     (folder / f"{name}.mlir").write_text(text)
     document = {
         "version": 1,
-        "targets": {"cpu": {}},
+        "targets": {target: {} for target in (*targets, "cpu")},
         "programs": {name: {"sources": [f"{name}.mlir"]}},
         "cache": {"dir": "cache"},
     }
