@@ -6,8 +6,6 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from gpubuild.build.log import BuildLog, log_file, read_made
@@ -82,7 +80,6 @@ class Builder:
         self._lock = threading.Lock()
         self._opened = time.monotonic()
         self._advice: tuple[str, ...] = ()
-        self._ahead: tuple[object, Plan, tuple[str, ...]] | None = None  # a full plan, and what it is for
         self._reported: tuple[str, ...] = ()  # the store's warnings that are in a report
         self._log = BuildLog(log_file(layout))
         if self.state.lost:
@@ -97,8 +94,8 @@ class Builder:
         started = time.monotonic()
         programs = self._planner.choose_programs(self._options.programs)
         try:
-            plan = scanned = self._planner.scan_plan(programs)
-            self._run(plan, meanwhile=lambda: self._plan_ahead(programs, scanned))
+            plan = self._planner.scan_plan(programs)
+            self._run(plan)
             self._remove_outdated(programs)
             if self._options.keep_going and self._broken(plan):
                 programs = tuple(p for p in programs if not self._broken(self._planner.scan_plan((p,))))
@@ -278,19 +275,8 @@ class Builder:
 
     def _full_plan(self, programs: tuple[Program, ...], scanned: Plan) -> Plan:
         scans = self._scans(scanned)
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == (programs, scans):
-            _, plan, self._advice = ahead
-            return plan
         self._advice = self._planner.advice(programs, scans)
         return self._planner.full_plan(programs, scans)
-
-    def _plan_ahead(self, programs: tuple[Program, ...], scanned: Plan) -> None:
-        """Plan with what the sources contained in the last build: most edits leave it unchanged."""
-        with suppress(OSError, ValueError, GpubuildError):
-            scans = self._scans(scanned)
-            plan = self._planner.full_plan(programs, scans)
-            self._ahead = (programs, scans), plan, self._planner.advice(programs, scans)
 
     def _links(self, programs: tuple[Program, ...], plan: Plan) -> dict[str, Step]:
         """Return the link steps that this build leaves out."""
@@ -305,9 +291,7 @@ class Builder:
             if step.kind is StepKind.OUTLINE
         }
 
-    def _run(
-        self, plan: Plan, *, dry_run: bool | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> None:
+    def _run(self, plan: Plan, *, dry_run: bool | None = None) -> None:
         Schedule(
             plan,
             runner=self._runner,
@@ -319,7 +303,6 @@ class Builder:
             note=self._note,
             keep_going=self._options.keep_going,
             dry_run=self._options.dry_run if dry_run is None else dry_run,
-            meanwhile=meanwhile,
         ).run()
 
     def _store_rest(self) -> None:

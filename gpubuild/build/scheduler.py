@@ -31,10 +31,7 @@ _SCANS = (StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS)
 
 
 class Schedule:
-    """One run of ``plan``. ``reports`` has the steps that were reported before; ``note`` adds one.
-
-    ``meanwhile`` is called once, when nothing else is left to do while jobs run.
-    """
+    """One run of ``plan``. ``reports`` has the steps that were reported before; ``note`` adds one."""
 
     def __init__(
         self,
@@ -49,7 +46,6 @@ class Schedule:
         note: Callable[[StepReport], None],
         keep_going: bool,
         dry_run: bool,
-        meanwhile: Callable[[], None] | None = None,
     ) -> None:
         self._plan = plan
         self._runner = runner
@@ -59,7 +55,6 @@ class Schedule:
         self._listener = listener
         self._reports = reports
         self._note = note
-        self._meanwhile = meanwhile
         self._keep_going = keep_going
         # The scan phase runs even in a dry run: without it there is no plan to show.
         scan_only = all(s.kind in _SCANS for s in plan.steps.values())
@@ -70,9 +65,7 @@ class Schedule:
         self._kin: set[tuple[str, str]] = set()  # programs and sources of failed compile steps
         self._anticipated: set[str] = set()
         self._waiting: dict[str, set[str]] = {}  # steps, and the steps that they still need
-        # Heaps of steps. Those with a changed input come first, then those with the longest path to the end.
-        self._ready: list[tuple[bool, int, str]] = []
-        self._due: list[tuple[bool, int, str]] = []  # were found to be outdated
+        self._ready: list[tuple[int, str]] = []  # a heap: the longest path to the end comes first
         self._running: dict[Future, tuple[Prepared, Path]] = {}
         self._ended: SimpleQueue[Future] = SimpleQueue()  # those of them that are done
         self._busy: dict[Digest, list[str]] = {}  # running keys, and steps that need the same result
@@ -88,17 +81,16 @@ class Schedule:
         for step_id, needs in self._waiting.items():
             if not needs:
                 self._push(step_id)
-        while self._ready or self._due or self._running:
+        while self._ready or self._running:
             if self._store.has_remote and not self._dry_run:
                 self._anticipate()
-            while self._may_start():
-                step = plan.steps[self._next()]
+            while self._ready and len(self._running) < self._executor.workers + 1:
+                step = plan.steps[heapq.heappop(self._ready)[1]]
                 if not self._stopping or self._may_report_more(step):
                     self._start(step)
             if not self._running:
                 continue
             self._store_meanwhile()
-            self._look_ahead()
             for future in self._wait():
                 prepared, workdir = self._running.pop(future)
                 for step_id in self._busy.pop(prepared.key, ()):
@@ -112,7 +104,7 @@ class Schedule:
         """Return jobs that have ended; none if meanwhile there may be workers for waiting steps."""
         ended: list[Future] = []
         with suppress(Empty):
-            ended.append(self._ended.get(timeout=_LOOK_SECONDS if self._ready or self._due else None))
+            ended.append(self._ended.get(timeout=_LOOK_SECONDS if self._ready else None))
             while True:
                 ended.append(self._ended.get_nowait())
         return ended
@@ -127,34 +119,6 @@ class Schedule:
                 return
             self._runner.store_next()
 
-    def _look_ahead(self) -> None:
-        """Find steps that are up to date while jobs run: they need no worker, and may be many."""
-        while self._ready and not self._stopping and self._ended.empty():
-            entry = heapq.heappop(self._ready)
-            report = self._if_current(self._plan.steps[entry[2]])
-            if report is not None:
-                self._done(report)
-            else:
-                heapq.heappush(self._due, entry)
-        if self._meanwhile is not None and self._ended.empty():
-            meanwhile, self._meanwhile = self._meanwhile, None
-            meanwhile()
-
-    def _if_current(self, step: Step) -> StepReport | None:
-        try:
-            return self._runner.if_current(self._runner.prepare(step))
-        except GpubuildError:
-            return None  # reported when the step begins
-
-    def _may_start(self) -> bool:
-        if not (self._ready or self._due) or len(self._running) > self._executor.workers:
-            return False
-        return not self._running or self._ended.empty()  # what has ended may be followed by urgent steps
-
-    def _next(self) -> str:
-        """Take the first of the ready steps."""
-        return heapq.heappop(min((heap for heap in (self._ready, self._due) if heap), key=lambda h: h[0]))[2]
-
     def _expect(self, step: Step) -> Waiting:
         record = self._state.record(step.id)
         return Waiting(
@@ -166,14 +130,7 @@ class Schedule:
         )
 
     def _push(self, step_id: str) -> None:
-        needed = self._plan.needs(step_id)
-        if needed:
-            old = all(self._reports[n].status is Status.UP_TO_DATE for n in needed)
-        else:
-            old = all(
-                map(self._state.files.looks_unchanged, (i.path for i in self._plan.steps[step_id].inputs))
-            )
-        heapq.heappush(self._ready, (old, -self._plan.rank(step_id), step_id))
+        heapq.heappush(self._ready, (-self._plan.rank(step_id), step_id))
 
     def _start(self, step: Step) -> None:
         if step.id in self._reports:
@@ -204,7 +161,7 @@ class Schedule:
 
     def _anticipate(self) -> None:
         """Announce the keys of ready steps to a store with a remote cache."""
-        for *_, step_id in (*self._ready, *self._due):
+        for _, step_id in self._ready:
             if step_id not in self._anticipated:
                 self._anticipated.add(step_id)
                 with suppress(GpubuildError):  # reported when the step begins

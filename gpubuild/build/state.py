@@ -77,14 +77,6 @@ class FileDigests:
         self._known.update(known)
         self._fresh.update(known)
 
-    def looks_unchanged(self, path: Path) -> bool:
-        """Whether a file has the stat data that are known of it; it is not read."""
-        known = self._known.get(str(path))
-        try:
-            return known is not None and known[0] == stat_of(path)
-        except OSError:
-            return False
-
     def note(self, path: Path, digest: Digest) -> None:
         """Remember the digest of a file that this process has just written itself."""
         self.changed = True

@@ -139,9 +139,14 @@ class StepRunner:
         step, key = prepared.step, prepared.key
         if self._dumps(step):
             return None
-        if (report := self.if_current(prepared)) is not None:
-            return report
-        reason = self._stale(prepared) or prepared.why
+        record = self._state.record(step.id)
+        stale = ""
+        if record is not None and record.key == key:
+            stale = self._outputs.stale(step, record)
+            if not stale:
+                self._keep(prepared, record)
+                return self._report(prepared, Status.UP_TO_DATE, record.result)
+        reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
             if concerns(result, step) and self._copied(other, step, result):
@@ -159,21 +164,6 @@ class StepRunner:
             status = Status.HIT_REMOTE if self._store.is_remote(key) else Status.HIT_LOCAL
             return self._report(prepared, status, cached, reason)
         return None
-
-    def if_current(self, prepared: Prepared) -> StepReport | None:
-        """Return the report of a step whose outputs are those of its record; else ``None``."""
-        step, record = prepared.step, self._state.record(prepared.step.id)
-        if self._dumps(step) or record is None or record.key != prepared.key or self._stale(prepared):
-            return None
-        self._keep(prepared, record)
-        return self._report(prepared, Status.UP_TO_DATE, record.result)
-
-    def _stale(self, prepared: Prepared) -> str:
-        """Return why the outputs are not those of a record with the same key, or an empty string."""
-        record = self._state.record(prepared.step.id)
-        if record is None or record.key != prepared.key:
-            return ""
-        return self._outputs.stale(prepared.step, record)
 
     def _copied(self, made_by: Step, step: Step, result: ActionResult) -> bool:
         scratch = self._work.new()

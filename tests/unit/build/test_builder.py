@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from dataclasses import replace
 
 import pytest
@@ -12,14 +11,11 @@ from unit.projects import TARGETS, make_program, make_project
 from unit.world import World, fake_engine, statuses
 
 from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError, UsageError
-from gpubuild.execute.executor import Future
 from gpubuild.model.digest import digest_bytes
-from gpubuild.model.events import Event, StepFinished
+from gpubuild.model.events import StepFinished
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import Status
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
-
-PATIENCE = 60.0  # seconds until a job that should end is called stuck
 
 
 def test_first_all_ran_then_all_up_to_date(world: World) -> None:
@@ -63,80 +59,6 @@ def test_one_kernel_edit_rebuilds_that_module_only(world: World) -> None:
     }
     reasons = {s.id: s.reason for s in report.steps}
     assert reasons["app/compile/k/sm_60"] == "gpu.module @k changed: declarations differ"
-
-
-def test_steps_without_work_are_found_while_jobs_run(world: World) -> None:
-    text = "".join(f"k{n} {n}\n" for n in range(9))
-    (world.root / "app.mlir").write_text(text)
-    world.build()
-    (world.root / "app.mlir").write_text(text.replace("k7 7", "k7 changed"))
-    builder = world.builder()
-    found = threading.Event()
-    waited: list[bool] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.report.id == "app/bundle/k0":
-            found.set()
-
-    def begin(job: Job, rank: int = 0) -> Future:
-        future = Future()
-
-        def finish() -> None:
-            if "compile" in job.step_id:
-                waited.append(found.wait(PATIENCE))
-            future.set_result(fake_engine(job))
-
-        world.executor.jobs.append(job)
-        threading.Thread(target=finish, daemon=True).start()
-        return future
-
-    world.events.on_event = note  # type: ignore[method-assign]
-    world.executor.submit = begin  # type: ignore[method-assign]
-    assert builder.build().ok
-    assert waited == [True] * len(TARGETS)
-    ran = [job.step_id for job in world.executor.jobs]
-    assert ran[0] == "outline/app.mlir" and sorted(ran[1:-2]) == [
-        f"app/compile/k7/{t}" for t in sorted(TARGETS)
-    ]
-
-
-def test_the_changed_source_is_read_first(world: World) -> None:
-    names = [f"s{n}.mlir" for n in range(5)]
-    for name in names:
-        (world.root / name).write_text(f"{name[:2]} one\n")
-    world.programs(make_program(world.root, "app", *names, "main.c"))
-    world.build()
-    (world.root / "s3.mlir").write_text("s3 changed\n")
-    world.build()
-    finished = [e.report.id for e in world.events.events if isinstance(e, StepFinished)]
-    assert finished[0] == "outline/s3.mlir"
-    compiled = [f"app/compile/s3/{target}" for target in sorted(TARGETS)]
-    assert [i for i in finished if "/compile/" in i][: len(TARGETS)] == compiled
-
-
-def test_a_plan_made_ahead_is_not_used_for_other_modules(world: World) -> None:
-    world.build()
-    (world.root / "app.mlir").write_text("k one\nnew two\n")
-    builder = world.builder()
-    started = threading.Event()
-
-    def begin(job: Job, rank: int = 0) -> Future:
-        future = Future()
-
-        def finish() -> None:
-            if job.kind is StepKind.OUTLINE:
-                started.wait(PATIENCE)
-            future.set_result(fake_engine(job))
-
-        world.executor.jobs.append(job)
-        threading.Thread(target=finish, daemon=True).start()
-        return future
-
-    world.executor.submit = begin  # type: ignore[method-assign]
-    ahead = builder._plan_ahead
-    builder._plan_ahead = lambda *a: (ahead(*a), started.set())  # type: ignore[assignment, method-assign, func-returns-value]
-    assert builder.build().ok
-    assert {f"app/compile/new/{t}" for t in TARGETS} <= {job.step_id for job in world.executor.jobs}
 
 
 def test_one_targets_option_touches_that_target_only(world: World) -> None:
