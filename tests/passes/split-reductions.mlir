@@ -41,6 +41,22 @@ func.func @squares(%n: index, %sum: memref<f32>) {
 // CHECK: memref.store {{.*}}, %arg1[]
 // CHECK: memref.dealloc [[PARTIAL]]
 
+func.func @wraps(%n: index, %sum: memref<i32>) {
+  %x = memref.alloc(%n) : memref<?xi32>
+  linalg.generic {indexing_maps = [#v, #s], iterator_types = ["reduction"]}
+      ins(%x : memref<?xi32>) outs(%sum : memref<i32>) {
+  ^bb0(%a: i32, %so_far: i32):
+    %p = arith.muli %a, %a overflow<nsw> : i32
+    %t = arith.addi %so_far, %p overflow<nsw> : i32
+    linalg.yield %t : i32
+  }
+  return
+}
+// In another order a sum may overflow; a product of two elements is the same.
+// CHECK-LABEL: func.func @wraps
+// CHECK: arith.muli %{{.*}}, %{{.*}} overflow<nsw> : i32
+// CHECK-NEXT: arith.addi %{{.*}}, %{{.*}} : i32
+
 func.func @rows(%most: memref<3xi32>) {
   %x = memref.alloc() : memref<3x5000xi32>
   linalg.generic {indexing_maps = [#m, #r], iterator_types = ["parallel", "reduction"]}

@@ -133,8 +133,11 @@ def _split(found: _Reduction) -> None:
     emit = Emitter(found.op)
     body = found.op.regions[0].blocks[0]
     kind = found.combine.results[0].type
-    if found.combine.name in _EXTREMES and "fastmath" in found.combine.attributes:
-        del found.combine.attributes["fastmath"]  # it may exclude the neutral number
+    attributes = found.combine.attributes
+    if found.combine.name in _EXTREMES and "fastmath" in attributes:
+        del attributes["fastmath"]  # it may exclude the neutral number
+    if "overflowFlags" in attributes:  # in another order, partial sums may overflow
+        attributes["overflowFlags"] = ir.Attribute.parse("#arith.overflow<none>")
     neutral = _neutral(found.combine.name, kind)
     inputs = [(_collapsed(emit, value, used, found.first), used) for value, used in found.inputs]
     length = next(_last_extent(emit, value) for value, used in inputs if found.first in used)
