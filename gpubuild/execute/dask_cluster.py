@@ -99,7 +99,7 @@ def _address_in(file: Path, seconds: float) -> str:
     end = time.monotonic() + seconds
     while True:
         try:
-            return str(json.loads(file.read_text())["address"])
+            return str(json.loads(file.read_text(encoding="utf-8"))["address"])
         except (OSError, ValueError, TypeError, KeyError) as error:  # it is not there yet, or half written
             if time.monotonic() >= end:
                 raise NoSchedulerError(f"no scheduler wrote {file}: {error}", hint=_START) from error

@@ -127,7 +127,7 @@ MISTAKES = {
         {"targets.yaml": ("main.c]", "main.c, kernels.cu]")},
         "build",
         {},
-        ["targets.yaml:12:35: error: expected a source file (.mlir .c", "kernels are MLIR, not CUDA"],
+        ["targets.yaml:12:35: error: expected a source file (.mlir .mlirbc .c", "kernels are MLIR, not CUDA"],
     ),
     "not built": ({}, "inspect nowhere/scale", {}, ["cannot read nowhere/scale", "hint: build it first"]),
     "export": (

@@ -195,7 +195,7 @@ def expand_matrices(
 
     Raises ``StepError`` with a location for each op that is not supported.
     """
-    if "mma_matrix" not in state.source.text:
+    if state.source.text and "mma_matrix" not in state.source.text:  # without a walk
         return
     functions = _collect(module.operation)
     lanes = state.capabilities.subgroup_size

@@ -133,11 +133,7 @@ def _split(found: _Reduction) -> None:
     emit = Emitter(found.op)
     body = found.op.regions[0].blocks[0]
     kind = found.combine.results[0].type
-    attributes = found.combine.attributes
-    if found.combine.name in _EXTREMES and "fastmath" in attributes:
-        del attributes["fastmath"]  # it may exclude the neutral number
-    if "overflowFlags" in attributes:  # in another order, partial sums may overflow
-        attributes["overflowFlags"] = ir.Attribute.parse("#arith.overflow<none>")
+    _remove_flags(found.combine)
     neutral = _neutral(found.combine.name, kind)
     inputs = [(_collapsed(emit, value, used, found.first), used) for value, used in found.inputs]
     length = next(_last_extent(emit, value) for value, used in inputs if found.first in used)
@@ -202,6 +198,15 @@ def _split(found: _Reduction) -> None:
     else:
         join(emit, [])
     emit.op("memref.dealloc", [partial], [])
+
+
+def _remove_flags(combine: ir.Operation) -> None:
+    """Remove flags that hold for the order of the source only."""
+    attributes = combine.attributes
+    if combine.name in _EXTREMES and "fastmath" in attributes:
+        del attributes["fastmath"]  # it may exclude the neutral number
+    if "overflowFlags" in attributes:  # partial sums may overflow
+        attributes["overflowFlags"] = ir.Attribute.parse("#arith.overflow<none>")
 
 
 def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int) -> ir.Value:

@@ -11,9 +11,10 @@ import re
 from mlir import ir
 
 from gpubuild.engine.backends.lowering import GpuLowering
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.passes import rewriting
-from gpubuild.engine.ir.query import element_type, matching, scalar_bits
+from gpubuild.engine.ir.passes import Pass, rewriting
+from gpubuild.engine.ir.query import element_type, matching, operation_names, scalar_bits, symbol_name
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import replace_by_element
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word, move
@@ -245,32 +246,33 @@ REDUCE = rewriting(
 )
 BROADCAST = rewriting("subgroup-broadcast-to-nvvm", {"gpu.subgroup_broadcast": _broadcast})
 
-# Instructions that need aligned workgroup memory, by a word of the source, with the bytes. Tensor maps that
-# swizzle 128 bytes repeat their pattern every 1,024 bytes; matrix and asynchronous loads take rows of 32.
+# Instructions that need aligned workgroup memory, with the bytes. Tensor maps that swizzle 128 bytes repeat
+# their pattern every 1,024 bytes; matrix and asynchronous loads take rows of 32.
 _ALIGNMENTS = (
-    (("nvgpu.tma.async", "cp.async.bulk.tensor"), 1024),
-    (("gpu.subgroup_mma", "nvgpu.", "nvvm.", "ldmatrix", "cp.async"), 32),
+    (("cp.async.bulk.tensor",), 1024),
+    (("cp.async", "ldmatrix", "stmatrix", "nvvm.mma", "nvvm.wmma", "nvvm.wgmma"), 32),
 )
 _MBARRIER = "__mbarrier"  # upstream's name; it is no data
 
 
-def _alignment(state: GpuLowering) -> int:
-    text = state.source.text
-    return next((n for words, n in _ALIGNMENTS if any(word in text for word in words)), 0)
-
-
-def _align_workgroup_memory(op: ir.Operation, state: GpuLowering) -> None:
+def _align_workgroup_memory(module: ir.Module, state: GpuLowering) -> None:
     """Align workgroup memory for the instructions of the module, which fail at run time if it is not."""
-    space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
-    if space != _WORKGROUP_SPACE or op.attributes["sym_name"].value.startswith(_MBARRIER):
-        return
-    given = op.attributes["alignment"].value if "alignment" in op.attributes else 0
-    i64 = ir.IntegerType.get_signless(64)
-    op.attributes["alignment"] = ir.IntegerAttr.get(i64, max(given, _alignment(state)))
+    for kernels in contexts.gpu_modules(module):
+        variables = [op.operation for op in kernels.regions[0].blocks[0] if _is_workgroup_data(op.operation)]
+        if not variables:
+            continue
+        found = " ".join((*operation_names(kernels), state.source.text))  # the text has inline assembly
+        least = next((n for words, n in _ALIGNMENTS if any(word in found for word in words)), 0)
+        for op in variables:
+            given = op.attributes["alignment"].value if "alignment" in op.attributes else 0
+            if given < least:
+                op.attributes["alignment"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), least)
 
 
-ALIGN_WORKGROUP_MEMORY = rewriting(
-    "align-workgroup-memory",
-    {"llvm.mlir.global": _align_workgroup_memory},
-    when=lambda state: _alignment(state) > 0,
-)
+def _is_workgroup_data(op: ir.Operation) -> bool:
+    if op.name != "llvm.mlir.global" or symbol_name(op).startswith(_MBARRIER):
+        return False
+    return "addr_space" in op.attributes and op.attributes["addr_space"].value == _WORKGROUP_SPACE
+
+
+ALIGN_WORKGROUP_MEMORY: Pass[GpuLowering] = Pass(name="align-workgroup-memory", run=_align_workgroup_memory)

@@ -49,9 +49,10 @@ def units_lack(module: ir.Operation, chip: str) -> str:
 
 def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
     """Expand matrices to vector code where the chip's units cannot run them; warn where it has units."""
-    if _PREFIX not in state.source.text or not any(
-        name.startswith(_PREFIX) for name in operation_names(module.operation)
-    ):
+    text = state.source.text
+    if text and _PREFIX not in text:  # without a walk
+        return
+    if not any(name.startswith(_PREFIX) for name in operation_names(module.operation)):
         return
     chip = state.params.target.chip
     if NVIDIA.multiplies_matrices(chip):
