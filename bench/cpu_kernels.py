@@ -178,7 +178,7 @@ def main() -> None:
         folder = Path(name)
         build_runtime(folder)
         compile_module((KERNELS / "kernels.mlir").read_text(), folder / "k", chip="native")
-        tiers = {k["name"]: k["tier"] for k in json.loads((folder / "k/out/info").read_text())["kernels"]}
+        tiers = {k["name"]: k["tier"] for k in json.loads((folder / "k/job/out/info").read_text())["kernels"]}
         compilers = compile_c(folder)
         if at_hand.opencl() is not None:
             compile_spirv(folder)

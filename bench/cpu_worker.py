@@ -38,7 +38,7 @@ def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
     sys.path.insert(0, str(HERE.parent / "tests"))
     from e2e.cpu_harness import Device
 
-    module = Device(folder / "libcpu_device.so").load(folder / "k" / "out", "bench")
+    module = Device(folder / "libcpu_device.so").load(folder / "k" / "job" / "out", "bench")
 
     def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
         return {"ours": lambda: module.launch(problem.kernel, problem.grid, problem.block, *arrays)}
