@@ -18,7 +18,6 @@ from upstream.programs import Built, UpstreamProgram, on_stand_in, run
 # Ends as it must, but upstream checks other words, or what it checks is no output of the program.
 _OTHERWISE = {"CUDA/assert": "ends with code 1: callee_file.cc:7:9: assertion failed: failing assertion"}
 _OTHERWISE_ON_OPENCL = {"CUDA/assert": "ends with code 1: an assertion failed in a kernel"}
-_SLOW_ON_OPENCL = "CUDA/TensorCore/wmma"  # Intel's compiler takes minutes
 # What the stand-in of the CUDA driver says of what it lacks, and of two programs.
 _LACKING = ("which is unknown here", "tensor maps need a device")
 _NOT_THERE = {
@@ -69,9 +68,8 @@ def test_on_opencl(on_opencl: dict[str, str]) -> None:
     wrong = {
         n: e for n, e in on_opencl.items() if e not in ("as checked", "ends") and not e.startswith("no: ")
     }
-    slow = {n for n, e in wrong.items() if n.startswith(_SLOW_ON_OPENCL) and e.startswith("has not ended")}
     expected = {n for n, e in wrong.items() if e.startswith(_OTHERWISE_ON_OPENCL.get(n, "?"))}
-    assert {n: e for n, e in wrong.items() if n not in slow | expected} == {}
+    assert {n: e for n, e in wrong.items() if n not in expected} == {}
     assert {e for n, e in on_opencl.items() if n.startswith("SYCL/")} == {"as checked"}
 
 
