@@ -11,8 +11,8 @@ from pathlib import Path
 from devices import record
 from devices.at_hand import CPU, CUDA, HIP, Device
 from devices.cases import Batch, fill, operations, random_kernels, wrong
-from devices.pack import RUN, Pack, read_programs, read_results
-from devices.whole import add_programs, whole_programs
+from devices.executables import add_executables, executables
+from devices.pack import RUN, Pack, read_executables, read_results
 from kernels.operations.groups import GROUPS
 
 
@@ -39,18 +39,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument(
             "--groups", nargs="*", default=list(GROUPS), help="of docs/reference/coverage.md (default: all)"
         )
-        command.add_argument("--programs", nargs="*", help="whole ones (default: all)")
+        command.add_argument(
+            "--executables",
+            nargs="*",
+            metavar="NAME",
+            help="examples and programs for operations (default: all)",
+        )
     given = parser.parse_args(argv)
-    wholes = list(whole_programs(_kind(given.chip)))
-    if given.programs is not None:
-        wholes = [whole for whole in wholes if whole.name in given.programs]
+    chosen = list(executables(_kind(given.chip)))
+    if given.executables is not None:
+        chosen = [one for one in chosen if one.name in given.executables]
     if given.command == "make":
         with tempfile.TemporaryDirectory() as scratch:
             pack = Pack(given.folder, given.chip)
             cases = fill(pack, batches(given.chip, given.kernels, given.groups), Path(scratch))
-            add_programs(pack, _kind(given.chip), wholes, Path(scratch))
+            add_executables(pack, _kind(given.chip), chosen, Path(scratch))
         print(
-            f"{len(cases)} launches, {len(wholes)} programs: "
+            f"{len(cases)} launches, {len(chosen)} executables: "
             f"python {given.folder / RUN} RESULTS --device {_kind(given.chip)}"
         )
         return 0
@@ -62,11 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     ]
     bad = wrong(cases, read_results(given.results))
     names = [case.name for case in cases]
-    did = read_programs(given.results)
-    for whole in wholes:
-        names.append(whole.name)
-        if said := whole.judge(did[whole.name]):
-            bad[whole.name] = f"{whole.name}: {said}"
+    did = read_executables(given.results)
+    for one in chosen:
+        names.append(one.name)
+        if said := one.judge(did[one.name]):
+            bad[one.name] = f"{one.name}: {said}"
     print("\n".join([*bad.values(), f"{len(names) - len(bad)} right, {len(bad)} wrong"]))
     if given.record:
         device = Device(kind=_kind(given.chip), name=given.record, chip=given.chip)

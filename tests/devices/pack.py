@@ -72,9 +72,9 @@ class Pack:
                 lines.write(json.dumps(line) + "\n")
         self.count += len(launches)
 
-    def add_program(self, name: str, executable: Path, *, traced: bool) -> None:
-        """An executable, which runs alone; where ``traced`` with ``GPUBUILD_TRACE=1``."""
-        folder = self.folder / runner.PROGRAMS
+    def add_executable(self, name: str, executable: Path, *, traced: bool) -> None:
+        """A program, which runs alone; where ``traced`` with ``GPUBUILD_TRACE=1``."""
+        folder = self.folder / runner.EXECUTABLES
         folder.mkdir(exist_ok=True)
         shutil.copy(executable, folder / name)
         line = {"name": name, "traced": traced}
@@ -115,8 +115,8 @@ def read_results(folder: Path) -> list[Result]:
     return found
 
 
-def read_programs(folder: Path) -> dict[str, dict]:
-    """What programs did, by name: ``code``, ``out`` and ``err``."""
-    file = folder / f"{runner.PROGRAMS}.jsonl"
+def read_executables(folder: Path) -> dict[str, dict]:
+    """What executables did, by name: ``code``, ``out`` and ``err``."""
+    file = folder / f"{runner.EXECUTABLES}.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return {one["name"]: one for one in map(json.loads, lines)}

@@ -9,11 +9,15 @@ from pathlib import Path
 
 from devices.at_hand import Device
 
+_RANDOM = "random kernel "
 FILE = Path(__file__).with_name("record.json")
 
 
 def read() -> dict[str, dict]:
-    """By devices' names: ``chip``, ``date``, and the names of cases that were ``right`` and ``wrong``."""
+    """By devices' names: ``chip``, ``date``, the names of cases that were ``right`` and ``wrong``.
+
+    Random kernels that were right are only counted: ``random_right``.
+    """
     return json.loads(FILE.read_text()) if FILE.exists() else {}
 
 
@@ -22,7 +26,8 @@ def write(device: Device, right: Sequence[str], wrong: Sequence[str]) -> None:
     entry = {
         "chip": device.chip,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "right": sorted(right),
+        "right": sorted(name for name in right if not name.startswith(_RANDOM)),
+        "random_right": sum(name.startswith(_RANDOM) for name in right),
         "wrong": sorted(wrong),
     }
     FILE.write_text(json.dumps({**read(), device.name: entry}, indent=1, sort_keys=True) + "\n")

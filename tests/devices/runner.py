@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 LIBRARY, LAUNCHES, ARRAYS, RESULTS = "libgpubuild_rt.so", "launches.jsonl", "arrays", "results.jsonl"
-PROGRAMS, LIST = "programs", "list.jsonl"
-_SECONDS = 120  # for a program
+EXECUTABLES, LIST = "executables", "list.jsonl"
+_SECONDS = 120  # for an executable
 _SIZES = (c_ssize_t,) * 3
 _SIGNATURES = {
     "mgpuModuleLoad": (c_void_p, c_void_p, c_size_t),
@@ -47,7 +47,7 @@ def run(pack: Path, results: Path, device: str) -> int:
     launches = (pack / LAUNCHES).read_text().splitlines()
     (results / RESULTS).write_text("")
     (results / ARRAYS).write_bytes(b"")
-    (results / f"{PROGRAMS}.jsonl").unlink(missing_ok=True)
+    (results / f"{EXECUTABLES}.jsonl").unlink(missing_ok=True)
     failed = 0
     while (done := len((results / RESULTS).read_text().splitlines())) < len(launches):
         command = [sys.executable, __file__, str(results), "--pack", str(pack), "--device", device]
@@ -60,13 +60,13 @@ def run(pack: Path, results: Path, device: str) -> int:
     return failed
 
 
-def run_programs(pack: Path, results: Path, device: str) -> int:
+def run_executables(pack: Path, results: Path, device: str) -> int:
     """Run the executables; return how many did not end with code 0."""
-    file = pack / PROGRAMS / LIST
+    file = pack / EXECUTABLES / LIST
     failed = 0
     for line in file.read_text().splitlines() if file.exists() else []:
         one = json.loads(line)
-        executable = (pack / PROGRAMS / one["name"]).resolve()
+        executable = (pack / EXECUTABLES / one["name"]).resolve()
         executable.chmod(0o755)
         kept = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
         variables = {"GPUBUILD_DEVICE": device, "GPUBUILD_TRACE": str(int(one["traced"]))}
@@ -78,7 +78,7 @@ def run_programs(pack: Path, results: Path, device: str) -> int:
             said = {"out": done.stdout.decode(errors="replace"), "err": done.stderr.decode(errors="replace")}
             did |= {"code": done.returncode, **said}
         failed += did["code"] != 0
-        with (results / f"{PROGRAMS}.jsonl").open("a") as stream:
+        with (results / f"{EXECUTABLES}.jsonl").open("a") as stream:
             stream.write(json.dumps(did) + "\n")
     return failed
 
@@ -171,8 +171,8 @@ def main() -> int:
     failed = run(given.pack, given.results, given.device)
     count = len((given.results / RESULTS).read_text().splitlines())
     print(f"{count} launches, {failed} did not come to their end", flush=True)
-    ended = run_programs(given.pack, given.results, given.device)
-    print(f"programs: {ended} failed")
+    ended = run_executables(given.pack, given.results, given.device)
+    print(f"executables: {ended} failed")
     return int(failed + ended > 0)
 
 

@@ -50,17 +50,17 @@ def test_the_commands_of_the_documentation(tmp_path, monkeypatch, capsys):
     chip = at_hand.cpu().chip
     monkeypatch.setitem(GROUPS, "few", [p for p in GROUPS["gpu"] if p.runs][:2])
     monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
-    programs = ["saxpy", "gpu.wait"]
-    options = ["--chip", chip, "--kernels", "1", "--groups", "few", "--programs", *programs]
+    options = ["--chip", chip, "--kernels", "1", "--groups", "few"]
+    options += ["--executables", "saxpy", "gpu.wait"]
     folder, results = tmp_path / "pack", tmp_path / "results"
     assert main(["make", str(folder), *options]) == 0
     subprocess.run([sys.executable, folder / RUN, results, "--device", "cpu"], check=True)
     assert main(["judge", str(results), *options, "--record", "a CPU"]) == 0
     assert "6 right, 0 wrong" in capsys.readouterr().out
     assert record.answer("gpu_thread_id") == record.answer("saxpy") == "right: a CPU"
-    lines = (results / "programs.jsonl").read_text().splitlines()
+    lines = (results / "executables.jsonl").read_text().splitlines()
     wrong = [json.dumps(json.loads(line) | {"out": "?"}) for line in lines]
-    (results / "programs.jsonl").write_text("\n".join(wrong))
+    (results / "executables.jsonl").write_text("\n".join(wrong))
     assert main(["judge", str(results), *options]) == 1
     assert "4 right, 2 wrong" in capsys.readouterr().out
     assert record.answer("gpu_none") == "-"

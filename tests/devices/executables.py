@@ -1,4 +1,4 @@
-"""Whole programs for a device elsewhere: examples, and one for each operation, judged by what they print."""
+"""Executables for a device elsewhere: the examples, and one for each operation, judged by their output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Judge = Callable[[dict[str, Any]], str]  # what a program did (code, out, err) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class Executable:
     """A program of a project; ``traced`` ones also write which calls of the runtime there are."""
 
     name: str
@@ -32,7 +32,7 @@ class Whole:
     traced: bool = False
 
 
-def whole_programs(kind: str) -> Iterator[Whole]:
+def executables(kind: str) -> Iterator[Executable]:
     """All that can run on devices of ``kind``."""
     for project, judge_of in ((_EXAMPLES, _example), (_OPERATIONS, _operation)):
         for name, program in load_project(project).programs.items():
@@ -41,17 +41,17 @@ def whole_programs(kind: str) -> Iterator[Whole]:
                 yield judge_of(name)
 
 
-def _example(name: str) -> Whole:
+def _example(name: str) -> Executable:
     expected = (ROOT / "examples" / name / "expected.txt").read_text()
 
     def judge(did: dict[str, Any]) -> str:
         right = (did["code"], did["out"], did["err"]) == (0, expected, "")
         return "" if right else f"code {did['code']}: {did['err'] or did['out']}"
 
-    return Whole(name=name, project=_EXAMPLES, judge=judge)
+    return Executable(name=name, project=_EXAMPLES, judge=judge)
 
 
-def _operation(name: str) -> Whole:
+def _operation(name: str) -> Executable:
     program = operations.programs()[name]
 
     def judge(did: dict[str, Any]) -> str:
@@ -60,17 +60,17 @@ def _operation(name: str) -> Whole:
         with tempfile.TemporaryDirectory() as scratch:
             return program.refusal(did["out"], did["err"], Path(scratch))
 
-    return Whole(name=name, project=_OPERATIONS, judge=judge, traced=program.traced)
+    return Executable(name=name, project=_OPERATIONS, judge=judge, traced=program.traced)
 
 
-def add_programs(pack: Pack, kind: str, wholes: Iterable[Whole], scratch: Path) -> None:
-    """Build the programs, and put their executables into ``pack``."""
-    operations = [whole.name for whole in wholes if whole.project == _OPERATIONS]
-    if operations:
-        chosen = [word for target in TARGETS[kind] for word in ("-t", target)]
+def add_executables(pack: Pack, kind: str, chosen: Iterable[Executable], scratch: Path) -> None:
+    """Build the executables, and put them into ``pack``."""
+    names = [one.name for one in chosen if one.project == _OPERATIONS]
+    if names:
+        targets = [word for target in TARGETS[kind] for word in ("-t", target)]
         places = ("--build-dir", scratch / "build", "--cache-dir", scratch / "cache")
-        outcome = gpubuild("build", "-q", "-f", _OPERATIONS, *places, *chosen, *operations, cwd=scratch)
+        outcome = gpubuild("build", "-q", "-f", _OPERATIONS, *places, *targets, *names, cwd=scratch)
         assert outcome.code == 0, outcome.err
-    for whole in wholes:
-        build = scratch if whole.project == _OPERATIONS else built_examples()
-        pack.add_program(whole.name, build / "build" / whole.name / whole.name, traced=whole.traced)
+    for one in chosen:
+        folder = scratch if one.project == _OPERATIONS else built_examples()
+        pack.add_executable(one.name, folder / "build" / one.name / one.name, traced=one.traced)
