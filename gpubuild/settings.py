@@ -19,8 +19,7 @@ class Settings:
     """Settings from environment variables. Paths are absolute; ``None`` means not set.
 
     Tool overrides name a file to use instead of the one found (see ``gpubuild doctor``), or a program
-    in PATH. ``rocm_path`` is a ROCm installation with device libraries in ``amdgcn/bitcode``,
-    ``cuda_path`` a CUDA one with nvlink and fatbinary in ``bin``.
+    in PATH. ``cuda_path`` is a CUDA installation with nvlink and fatbinary in ``bin``.
     """
 
     cache_dir: Path | None = None  # GPUBUILD_CACHE_DIR
@@ -37,7 +36,6 @@ class Settings:
     ptxas: Path | None = None  # GPUBUILD_PTXAS
     libdevice: Path | None = None  # GPUBUILD_LIBDEVICE
     lld: Path | None = None  # GPUBUILD_LLD
-    rocm_path: Path | None = None  # ROCM_PATH
     clang_linker_wrapper: Path | None = None  # GPUBUILD_CLANG_LINKER_WRAPPER
     cuda_path: Path | None = None  # CUDA_PATH
     remote_url: str = ""  # GPUBUILD_REMOTE: an HTTP cache, instead of the project file's
@@ -93,7 +91,6 @@ class Settings:
             ptxas=program("GPUBUILD_PTXAS"),
             libdevice=path("GPUBUILD_LIBDEVICE"),
             lld=program("GPUBUILD_LLD"),
-            rocm_path=path("ROCM_PATH"),
             clang_linker_wrapper=program("GPUBUILD_CLANG_LINKER_WRAPPER"),
             cuda_path=path("CUDA_PATH"),
             remote_url=env.get("GPUBUILD_REMOTE", ""),

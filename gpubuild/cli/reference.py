@@ -20,7 +20,6 @@ OF_GPUBUILD = {
     "GPUBUILD_JOBS": "steps to run at once, 1 to 4096, instead of the number of CPUs",
     "GPUBUILD_CC, GPUBUILD_CXX": "the C and the C++ compiler to use: a file, or a name in PATH; no arguments",
     "GPUBUILD_PTXAS, GPUBUILD_LIBDEVICE, GPUBUILD_LLD": "files to use instead of those from the wheels",
-    "ROCM_PATH": "a ROCm installation, for its device libraries",
     "GPUBUILD_CLANG_LINKER_WRAPPER": "the linker of programs with offload: clang, instead of the one in PATH",
     "CUDA_PATH": "a CUDA installation, whose nvlink and fatbinary offload: clang needs for NVIDIA targets",
     "GPUBUILD_REMOTE": "the URL of a shared cache, instead of the project file's",

@@ -35,7 +35,7 @@ _LOOK_SECONDS = 0.5
 # Those of steps that travel, besides our own code for each vendor.
 _TOOLS = (
     *("gpubuild", "mlir", "llvmlite", "host-math", "ptxas", "libdevice"),
-    *("nvfatbin", "ld.lld", "rocm-device-libs"),
+    *("nvfatbin", "ld.lld"),
 )
 
 

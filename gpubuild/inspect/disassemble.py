@@ -111,9 +111,7 @@ def _objdumps(settings: Settings) -> list[Path]:
         path for folder in settings.search_path for path in folder.glob("llvm-objdump-*") if path.is_file()
     ]
     versions = {path: int(m[1]) for path in numbered if (m := _NUMBERED.search(path.name))}
-    rocm = settings.rocm_path / "llvm" / "bin" / "llvm-objdump" if settings.rocm_path else None
     return [
-        *([rocm] if rocm and rocm.is_file() else []),
         *sorted(versions, key=lambda path: -versions[path]),
         *_find("llvm-objdump", settings),
     ]

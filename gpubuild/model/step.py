@@ -283,8 +283,8 @@ class Step:
     """One cacheable unit of work.
 
     ``tools`` must be present; ``optional_tools`` count as "absent" in the key when they are not
-    (ROCm's device libraries, say). A step whose outputs are known only after it ran has
-    ``dynamic_dir`` instead of ``outputs``; its output names are plain file names in that folder.
+    (libdevice, say). A step whose outputs are known only after it ran has ``dynamic_dir`` instead of
+    ``outputs``; its output names are plain file names in that folder.
     ``users`` are the programs that a step of a source is for, which has no ``program`` of its own.
     """
 

@@ -293,9 +293,6 @@ class Planner:
     def _compile(self, program: Program, outline: Step, settled: ModuleTargets, target: Target) -> Step:
         module = settled.module
         facts = vendor(target.kind)
-        # Libraries and passes of the user's may bring calls along.
-        unknown = not facts.optional_symbols or target.device_libs or target.passes
-        optional = facts.optional_tools if unknown or target.kind in module.calls else ()
         relocatable = program.offload is Offload.CLANG
         assembly = self.assembly or not facts.assembly_on_demand or "asm" in _bundled(target)
         libraries = tuple(Input(name=f"lib.{n}", path=path) for n, path in enumerate(target.device_libs))
@@ -322,7 +319,7 @@ class Planner:
                 ).items()
             ),
             tools=tools_of(target.kind),
-            optional_tools=optional,
+            optional_tools=facts.optional_tools,
             program=program.name,
             module=module.name,
             target=target.name,

@@ -34,8 +34,7 @@ from gpubuild.targets.target import FULL, Target
 class ScannedModule:
     """One gpu.module. ``dialect`` is ``gpu``, or what the module was already lowered to.
 
-    ``targets`` are those written in the IR, with libraries as they are written. ``calls`` are the kinds
-    whose optional tools it may need, as far as the names of functions in it say. ``resources`` are
+    ``targets`` are those written in the IR, with libraries as they are written. ``resources`` are
     outputs of the outline step with data that its text refers to. ``bitcode``: instead of a text, the
     module is LLVM bitcode for each of ``targets``, in these outputs of the outline step.
     """
@@ -45,7 +44,6 @@ class ScannedModule:
     dialect: str = "gpu"
     handler: str = ""
     targets: tuple[Target, ...] = ()
-    calls: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     bitcode: tuple[str, ...] = ()
 
@@ -97,7 +95,6 @@ def _module(data: Mapping[str, Any]) -> ScannedModule:
         index=int(data["index"]),
         dialect=str(data["dialect"]),
         handler=str(data["handler"]),
-        calls=tuple(str(kind) for kind in data["calls"]),
         resources=_resources(data),
         bitcode=tuple(str(name) for name in data.get("bitcode", ())),
         targets=tuple(

@@ -84,8 +84,6 @@ class Amd(Vendor):
     elf_machine = 224  # EM_AMDGPU
     assembly_on_demand = True  # writing it would generate the code a second time
     tools = ("llvmlite", "ld.lld")
-    optional_tools = ("rocm-device-libs",)
-    optional_symbols = ("__ockl_", "__ocml_", "__oclc_")
     disassembler_fix = "install a newer LLVM (Debian: llvm), or put ROCm's llvm-objdump on PATH"
     backend = "gpubuild.engine.backends.amd"
     image_reader = "gpubuild.inspect.hsaco"

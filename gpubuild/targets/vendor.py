@@ -131,11 +131,9 @@ class Vendor(ABC):
     lists_features: bool = False  # an image says which features it needs beyond those of its chip
     elf_machine: int | None = None
 
-    # Tools, beside those of every compile step. `optional_symbols` begin the names of functions for
-    # which alone the optional tools are needed; none: a module does not tell.
+    # Tools, beside those of every compile step. Some modules need the optional ones.
     tools: tuple[str, ...]
     optional_tools: tuple[str, ...] = ()
-    optional_symbols: tuple[str, ...] = ()
     clang_tools: tuple[str, ...] = ()  # of the link step with `offload: clang`
     disassembler_fix: str
 

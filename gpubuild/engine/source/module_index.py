@@ -24,11 +24,6 @@ _OFFLOAD = 1  # gpu::CompilationTarget
 _OPT_LEVEL = 2  # the default of NVVMTargetAttr and ROCDLTargetAttr
 
 
-def libraries_called(text: str) -> list[str]:
-    """Return the kinds of targets with optional libraries whose functions the text of a module names."""
-    return [v.kind for v in vendors() if any(word in text for word in v.optional_symbols)]
-
-
 def describe_module(module: ir.Operation, number: int) -> dict[str, Any]:
     """Return the entry of one gpu.module in ``index.json``.
 
@@ -78,7 +73,6 @@ def describe_binary(binary: ir.Operation, number: int) -> dict[str, Any]:
         "handler": _handler(binary),
         "kernels": [],
         "targets": targets,
-        "calls": [v.kind for v in vendors()],
         "bitcode": [f"bitcode.{number}.{place}.bc" for place in range(len(objects))],
     }
 

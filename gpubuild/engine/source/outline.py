@@ -24,7 +24,6 @@ from gpubuild.engine.source.module_index import (
     describe_binary,
     describe_module,
     has_bitcode,
-    libraries_called,
     vendor_of,
 )
 from gpubuild.errors import Diagnostic, StepError
@@ -196,7 +195,7 @@ def _split(source: _Source, io: StepIO, *, named: bool, movable: bool, has_inter
             value_names.write_argument_names(alone)
             io.write(f"named.{number}.mlir", contexts.located_text(alone))
         used = source.resources.write(text, io)
-        entries.append(entry | {"calls": libraries_called(text)} | ({"resources": used} if used else {}))
+        entries.append(entry | ({"resources": used} if used else {}))
         _replace_by_placeholder(kernels)
     for binary in [op.operation for op in block if has_bitcode(op.operation)]:
         entry = describe_binary(binary, len(entries))

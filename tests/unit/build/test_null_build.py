@@ -524,7 +524,7 @@ def test_a_tool_removed_while_building(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "variable", ["PATH", "GPUBUILD_CC", "GPUBUILD_PTXAS", "ROCM_PATH", "LD_LIBRARY_PATH"]
+    "variable", ["PATH", "GPUBUILD_CC", "GPUBUILD_PTXAS", "CUDA_PATH", "LD_LIBRARY_PATH"]
 )
 def test_a_variable_that_chooses_tools(world: World, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     world.build()

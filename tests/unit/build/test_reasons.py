@@ -111,12 +111,12 @@ def test_a_new_version_of_a_tool(world: World) -> None:
 
 
 def test_an_optional_tool_comes_and_goes(world: World) -> None:
-    world.tools.absent.add("rocm-device-libs")
+    world.tools.absent.add("libdevice")
     world.build()
     world.tools.absent.clear()
-    assert reasons(world)["app/compile/k/gfx90a"] == "rocm-device-libs was found"
-    world.tools.absent.add("rocm-device-libs")
-    assert reasons(world)["app/compile/k/gfx90a"] == "rocm-device-libs is gone"
+    assert reasons(world)["app/compile/k/sm_60"] == "libdevice was found"
+    world.tools.absent.add("libdevice")
+    assert reasons(world)["app/compile/k/sm_60"] == "libdevice is gone"
 
 
 @pytest.mark.parametrize(("damage", "words"), [("delete", "had been deleted"), ("edit", "had been edited")])

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from unit.engine.steps import Ran, run_step
 
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
@@ -59,15 +58,6 @@ def tools(*, without: tuple[str, ...] = ()) -> dict[str, tuple[str, ...]]:
     return {
         name: chain.require(name).command for name in ("ptxas", "libdevice", "ld.lld") if name not in without
     }
-
-
-@functools.cache
-def rocm_libraries() -> dict[str, tuple[str, ...]]:
-    """For ``extra``; skips the test where they are not installed."""
-    tool = Toolchain(Settings()).find("rocm-device-libs")
-    if tool is None:
-        pytest.skip("ROCm's device libraries (Debian: rocm-device-libs) are not installed")
-    return {tool.name: tool.command}
 
 
 @dataclass(frozen=True)

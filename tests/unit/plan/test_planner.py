@@ -115,20 +115,6 @@ def test_overrides_of_one_module() -> None:
     assert compile_params(plan, "app/compile/k/cpu").target.passes == ""
 
 
-def test_rocm_is_in_the_key_of_what_may_use_it_only() -> None:
-    """So that a machine that has it and one that has not share what they build."""
-
-    def optional(calls: tuple[str, ...], **options: object) -> tuple[str, ...]:
-        scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, calls=calls),))}
-        plan = plan_of(make_program(ROOT, "app", "app.mlir", **options), scans=scans)
-        return plan.steps["app/compile/k/gfx90a"].optional_tools
-
-    needed = ("rocm-device-libs",)
-    assert (optional(("rocdl",)), optional(())) == (needed, ())
-    assert optional((), device_libs={"rocdl": (ROOT / "my.bc",)}) == needed
-    assert optional((), passes=Passes(kinds={"rocdl": "builtin.module(cse)"})) == needed
-
-
 def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
     module = ScannedModule(
         name="k",

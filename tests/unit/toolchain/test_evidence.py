@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from gpubuild.settings import Settings
-from gpubuild.toolchain import find
 from gpubuild.toolchain.find import Toolchain
 
 
@@ -71,50 +70,3 @@ def test_the_parts_of_the_system_compiler() -> None:
         pytest.skip("no whole C compiler in /usr/bin")
     used, _ = evidence(tools)
     assert {"crt1.o", "crti.o"} <= {p.name for p in used}
-
-
-def stat_changes(paths: set[Path]) -> dict[Path, tuple[int, ...] | None]:
-    found: dict[Path, tuple[int, ...] | None] = {}
-    for path in paths:
-        try:
-            stat = path.stat()
-            found[path] = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_size)
-        except OSError:
-            found[path] = None
-    return found
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "opt/rocm/amdgcn/bitcode",
-        "opt/rocm/lib/llvm/lib/clang/17/amdgcn/bitcode",
-        "usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
-        "usr/lib/llvm-18/lib/clang/18/amdgcn/bitcode",
-    ],
-)
-@pytest.mark.parametrize("there_before", ["", "usr/lib", "opt/rocm/lib/llvm/lib/clang", "all but the last"])
-def test_device_libraries_that_appear_are_noticed(tmp_path: Path, place: str, there_before: str) -> None:
-    folder = tmp_path / place
-    if there_before == "all but the last":
-        folder.mkdir(parents=True)
-        (folder / "ocml.bc").touch()
-    elif there_before:
-        (tmp_path / there_before).mkdir(parents=True)
-    (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True, exist_ok=True)
-    assert find.find_device_libraries(None, root=tmp_path)[0] is None
-    seen = find.searched_paths(None, root=tmp_path)
-    before = stat_changes(seen)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("ocml.bc", "ockl.bc"):
-        (folder / name).touch()
-    assert find.find_device_libraries(None, root=tmp_path)[0] == folder
-    assert stat_changes(seen) != before
-
-
-def test_unrelated_changes_are_not(tmp_path: Path) -> None:
-    (tmp_path / "usr/lib").mkdir(parents=True)
-    before = stat_changes(find.searched_paths(None, root=tmp_path))
-    (tmp_path / "home").mkdir()
-    (tmp_path / "usr/bin").mkdir()
-    assert stat_changes(set(before)) == before

@@ -37,13 +37,12 @@ def memo_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("memo") / "tools.json"  # zig is large: digest it once
 
 
-OPTIONAL = ("rocm-device-libs", "clang-linker-wrapper", "cuda-linker")
+OPTIONAL = ("clang-linker-wrapper", "cuda-linker")
 
 
 @pytest.fixture
 def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpubuild.toolchain.distribution._find_installed", lambda name: None)
-    monkeypatch.setattr("gpubuild.toolchain.find._SYSTEM", ())
     monkeypatch.setattr("gpubuild.toolchain.clang_linker_wrapper._CUDA_PATH", Path("/nonexistent"))
     monkeypatch.setattr("gpubuild.toolchain.host_math._LIBRARY", "libm-that-is-not-installed.so")
 
@@ -270,36 +269,6 @@ def test_another_version_beside_a_compilers_files(own_gcc: tuple[Path, Path]) ->
     assert str(folder.parent) in memo.seen
     (folder.parent / "999").mkdir()
     assert not _still_holds(memo.fact("cc", compiler))
-
-
-# --- ROCm ---
-
-
-def rocm_folder(base: Path) -> Path:
-    folder = base / "amdgcn" / "bitcode"
-    folder.mkdir(parents=True)
-    for name in ("ocml.bc", "ockl.bc", "oclc_wavefrontsize64_on.bc"):
-        (folder / name).write_bytes(b"BC" + name.encode())
-    (base / ".info").mkdir()
-    (base / ".info" / "version").write_text("6.3.1-48\n")
-    return folder
-
-
-def test_rocm_libraries_under_rocm_path(tmp_path: Path) -> None:
-    folder = rocm_folder(tmp_path)
-    settings = replace(BARE, rocm_path=tmp_path)
-    tool = Toolchain(settings).require("rocm-device-libs")
-    assert (tool.path, tool.version, tool.source) == (folder, "6.3.1-48", "ROCM_PATH")
-    for name in ("ocml.bc", "oclc_wavefrontsize64_on.bc"):
-        (folder / name).write_bytes(b"other")
-        changed = Toolchain(settings).require("rocm-device-libs")
-        assert changed.fingerprint != tool.fingerprint
-        tool = changed
-
-
-def test_rocm_path_without_libraries_is_not_passed_over(tmp_path: Path) -> None:
-    with pytest.raises(ToolNotFoundError, match="ROCM_PATH is .* has no amdgcn/bitcode"):
-        Toolchain(replace(BARE, rocm_path=tmp_path)).require("rocm-device-libs")
 
 
 # --- gpubuild itself ---

@@ -1,7 +1,7 @@
 """Compilation of one gpu.module for one AMD chip: MLIR, LLVM IR, object, hsaco.
 
-llvmlite has no assembler for AMD GPUs. A module with inline assembly, which ROCm's printf has as well, goes
-to ld.lld as bitcode. Its link-time code generation does the same as llvmlite does for other modules.
+llvmlite has no assembler for AMD GPUs. A module with inline assembly goes to ld.lld as bitcode. Its
+link-time code generation does the same as llvmlite does for other modules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -39,20 +38,15 @@ from gpubuild.engine.ir.kernel_table import Value
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.amd import AMD, features_with_flags, gfx_version, rounds_roots
+from gpubuild.targets.amd import AMD, features_with_flags, rounds_roots
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.run import run_tool
 
-_DEVICE_LIBRARIES = "rocm-device-libs"
 _FAST_LIBRARY = "ocml_fast.ll"
 _OWN_LIBRARIES = ("ocml.ll", printf.LIBRARY)
 _OTHER_VERSION = re.compile(r"'i32 ([456])00'")
+_ROCM_HINT = "list ROCm's ocml.bc, ockl.bc and the oclc_*.bc files of the chip under `device_libs:`"
 _ABI_4 = 400  # lays out implicit arguments in another way than the later versions
-_ROCM_LIBRARIES = (("__ocml_", "ocml.bc"), ("__ockl_", "ockl.bc"))
-_INSTALL_HINT = (
-    "install ROCm's device libraries (Debian and Ubuntu: rocm-device-libs) "
-    "or set ROCM_PATH to a ROCm installation"
-)
 # Names of upstream's kernel tables, in which numbers that a code object lacks are _ABSENT.
 _NUMBERS = (
     "agpr_count",
@@ -107,10 +101,7 @@ def lower_module(build: AmdBuild) -> None:
 
 
 def link_libraries(build: AmdBuild) -> None:
-    """Stage: link the user's libraries, gpubuild's, then ROCm's for other functions, with their controls.
-
-    gpubuild's precede ROCm's, so that a machine with ROCm makes the same bytes as one without.
-    """
+    """Stage: link the user's libraries, then gpubuild's for the functions that these do not define."""
     llvm.add_module_flag(build.module, "amdhsa_code_object_version", code_object_version(build.params.target))
     if build.formats:
         llvm.link_text(build.module, printf.metadata(build.formats), "formats of messages")
@@ -138,24 +129,8 @@ def link_libraries(build: AmdBuild) -> None:
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
     build.module = workarounds.move_traps(build.module, target.chip)
-    missing = llvm.undefined_symbols(build.module)
-    wanted = [file for prefix, file in _ROCM_LIBRARIES if any(n.startswith(prefix) for n in missing)]
-    if not wanted:
-        if asks_for_all:
-            build.module = workarounds.mark_unused_arguments(build.module)
-        return
-    if not build.io.has_tool(_DEVICE_LIBRARIES):
-        names = [n for n in missing if n.startswith(("__ocml_", "__ockl_"))]
-        why = build.io.why_missing(_DEVICE_LIBRARIES)
-        raise StepError(
-            f"@{build.params.module} needs ROCm's device libraries for {', '.join(names)}"
-            + (f": {why}" if why else ""),
-            hint=_INSTALL_HINT,
-        )
-    folder = Path(build.io.tool(_DEVICE_LIBRARIES)[0])
-    # ocml and ockl call each other, so both are linked as soon as one is needed.
-    offered = [(file, _read(folder / file)) for _, file in _ROCM_LIBRARIES]
-    llvm.link_libraries(build.module, [*offered, ("oclc controls", _controls(build).encode())])
+    if asks_for_all:
+        build.module = workarounds.mark_unused_arguments(build.module)
 
 
 def emit_code(build: AmdBuild) -> None:
@@ -164,7 +139,7 @@ def emit_code(build: AmdBuild) -> None:
         build,
         frozenset(),
         (
-            ("__ocml_", "the ROCm device libraries found have no such function; is the name right?"),
+            *((prefix, _ROCM_HINT) for prefix in ("__ocml_", "__ockl_", "__oclc_")),
             (
                 "malloc",
                 "kernels of AMD GPUs have no heap: use memref.alloca, or name a library under `device_libs:`",
@@ -281,34 +256,6 @@ def _own_libraries(target: Target) -> list[str]:
 def _own_library(name: str) -> tuple[str, bytes]:
     """Read a library that is part of gpubuild, such as ``ockl.ll``."""
     return name, (resources.files("gpubuild.engine.backends.amd") / name).read_bytes()
-
-
-def _controls(build: AmdBuild) -> str:
-    """Return the ``__oclc_`` constants that select variants inside ROCm's libraries."""
-    params = build.params
-    target = params.target
-    major, minor, stepping = gfx_version(target.chip)
-    wave64 = AMD.subgroup_size(target.chip, build.features) == 64
-    values = (
-        ("__oclc_ISA_version", "i32", major * 1000 + minor * 100 + stepping),
-        ("__oclc_ABI_version", "i32", code_object_version(target)),
-        ("__oclc_wavefrontsize64", "i8", int(wave64)),
-        ("__oclc_finite_only_opt", "i8", int(target.fast_math or "finite_only" in target.flags)),
-        ("__oclc_unsafe_math_opt", "i8", int(target.fast_math or "unsafe_math" in target.flags)),
-        ("__oclc_daz_opt", "i8", int(target.fast_math or "daz" in target.flags)),
-        ("__oclc_correctly_rounded_sqrt32", "i8", int(rounds_roots(target))),
-    )
-    return "".join(
-        f"@{name} = linkonce_odr hidden local_unnamed_addr addrspace(4) constant {kind} {value}\n"
-        for name, kind, value in values
-    )
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StepError(f"cannot read {path}: {error.strerror}", hint=_INSTALL_HINT) from error
 
 
 STAGES: tuple[Stage[AmdBuild], ...] = (

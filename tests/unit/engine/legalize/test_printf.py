@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source, rocm_libraries
+from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source
 from unit.engine.legalized import prepared
 
 from gpubuild.engine.backends.amd import printf
@@ -102,12 +102,6 @@ def test_amd_assertions_say_which_and_stop(level: int) -> None:
     assert ",k: f: assertion failed: 100%% in range, in workgroup (%u, %u, %u), work-item (" in entry
     assert re.search(r"(?:store |gpubuild_message\()i32 243,", built.llvm)  # 60 bytes, named, stderr
     assert built.ran.result.result.warnings == ()
-
-
-@pytest.mark.parametrize("body", [PRINT, ASSERT])
-def test_amd_messages_are_the_same_with_rocm(body: str) -> None:
-    plain = compile_module(kernel(body), "gfx90a")
-    assert plain.ran.outputs == compile_module(kernel(body), "gfx90a", extra=rocm_libraries()).ran.outputs
 
 
 def test_assertions_say_where_they_stand_in_the_file() -> None:

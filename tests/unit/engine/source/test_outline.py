@@ -74,31 +74,6 @@ def accepted_upstream(text: str) -> bool:
     return done.returncode == 0
 
 
-def test_index_says_which_modules_call_optional_libraries() -> None:
-    def module(name: str, body: str) -> str:
-        return (
-            f"gpu.module @{name} {{\n  func.func private @__ocml_{name}(f32) -> f32\n"
-            if name == "j0_f32"
-            else f"gpu.module @{name} {{\n"
-        ) + f"  gpu.func @f(%x: f32, %t: i1) kernel {{\n    {body}\n    gpu.return\n  }}\n}}\n"
-
-    text = "".join(
-        [
-            module("sine", "%s = math.sin %x : f32"),
-            module("print", 'gpu.printf "%f", %x : f32'),
-            module("check", 'cf.assert %t, "t"'),
-            module("j0_f32", "%s = func.call @__ocml_j0_f32(%x) : (f32) -> f32"),
-        ]
-    )
-    modules = json.loads(outline_source(text)["index.json"])["modules"]
-    assert {m["name"]: m["calls"] for m in modules} == {
-        "sine": [],
-        "print": [],
-        "check": [],
-        "j0_f32": ["rocdl"],
-    }
-
-
 def test_index_says_what_the_modules_say() -> None:
     index = json.loads(outline_source(TWO)["index.json"])
     assert (index["schema"], index["has_main"], index["binaries"]) == (2, True, ["ready"])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from accuracy import TYPES, arguments, errors, needs_wide_numbers, pairs, reference, special_pairs
 from llvmlite import binding
-from unit.engine.device_steps import compile_module, kernel, rocm_libraries
+from unit.engine.device_steps import compile_module, kernel
 
 from gpubuild.engine.backends.amd import ocml
 from gpubuild.engine.backends.cpu import compiler_rt
@@ -270,13 +270,6 @@ def test_code_for_gpus(chip: str, keys: list[tuple[str, str]]) -> None:
         body = built.asm.partition(f"\n{name}_")[2].partition("s_endpgm")[0]
         assert body and "_f64" not in body, name  # which some chips have few units for
     assert set(re.findall(r"\.private_segment_fixed_size: (\d+)", built.asm)) == {"0"}
-
-
-def test_rocm_changes_nothing() -> None:
-    """A machine that has it builds the same bytes as one that has not."""
-    text = kernel("%r = math.sin %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>")
-    plain = compile_module(text, "gfx90a")
-    assert plain.ran.outputs == compile_module(text, "gfx90a", extra=rocm_libraries()).ran.outputs
 
 
 def test_a_library_of_the_users_comes_first() -> None:
