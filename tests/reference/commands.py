@@ -1,18 +1,18 @@
 """docs/reference/commands.md: every command, option and environment variable, from the parser.
 
-``python -m gpubuild.cli.reference docs/reference/commands.md`` writes the page; a test compares them.
+``python tests/reference/commands.py`` writes the page; a test compares them.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpubuild.cli.options import Parser
 from gpubuild.cli.parser import make_parser
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 OF_GPUBUILD = {
     "GPUBUILD_CACHE_DIR": "the cache folder, instead of the project file's",
     "GPUBUILD_CACHE": "read-write, read-only, write-only (nothing is taken from caches) or off",
@@ -50,9 +50,8 @@ OF_PROGRAMS = {
 _HEAD = """\
 # Command reference
 
-Every command and option, made from the parser by
-`python -m gpubuild.cli.reference docs/reference/commands.md`. The behaviour you can rely on is in
-[cli.md](cli.md).
+Every command and option, made from the parser by `python tests/reference/commands.py`. The
+behaviour you can rely on is in [cli.md](cli.md).
 """
 
 
@@ -107,4 +106,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(page(), encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
