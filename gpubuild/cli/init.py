@@ -92,7 +92,7 @@ targets:
 
 programs:
   scale:
-    sources: [scale.mlir, %(main)s]
+    sources: [scale.mlir, main.c]
     tests:
       cpu: {devices: [cpu], stdout: "scale: OK (0 of 1000 elements wrong)"}
 """
@@ -130,55 +130,6 @@ module attributes {gpu.container_module} {
     %t5 = gpu.dealloc async [%t4] %dx : memref<?xf32>
     gpu.wait [%t5]
     return
-  }
-}
-"""
-
-MAIN_MLIR = """\
-// main: scales 1,000 numbers on the device and checks every one of them.
-module {
-  llvm.mlir.global internal constant @line("scale: %s (%d of 1000 elements wrong)\\0A\\00")
-  llvm.mlir.global internal constant @ok("OK\\00")
-  llvm.mlir.global internal constant @failed("FAILED\\00")
-  llvm.func @printf(!llvm.ptr, ...) -> i32
-  func.func private @scale(f32, memref<?xf32>)
-
-  func.func @main() -> i32 {
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
-    %n = arith.constant 1000 : index
-    %factor = arith.constant 3.0 : f32
-    %zero = arith.constant 0 : i32
-
-    %x = memref.alloc(%n) : memref<?xf32>
-    scf.for %i = %c0 to %n step %c1 {
-      %int = arith.index_cast %i : index to i32
-      %value = arith.sitofp %int : i32 to f32
-      memref.store %value, %x[%i] : memref<?xf32>
-    }
-    func.call @scale(%factor, %x) : (f32, memref<?xf32>) -> ()
-
-    %wrong = scf.for %i = %c0 to %n step %c1 iter_args(%count = %zero) -> (i32) {
-      %int = arith.index_cast %i : index to i32
-      %value = arith.sitofp %int : i32 to f32
-      %expected = arith.mulf %factor, %value : f32
-      %found = memref.load %x[%i] : memref<?xf32>
-      %differs = arith.cmpf une, %found, %expected : f32
-      %one = arith.extui %differs : i1 to i32
-      %next = arith.addi %count, %one : i32
-      scf.yield %next : i32
-    }
-    memref.dealloc %x : memref<?xf32>
-
-    %is_wrong = arith.cmpi ne, %wrong, %zero : i32
-    %line = llvm.mlir.addressof @line : !llvm.ptr
-    %ok = llvm.mlir.addressof @ok : !llvm.ptr
-    %failed = llvm.mlir.addressof @failed : !llvm.ptr
-    %word = arith.select %is_wrong, %failed, %ok : !llvm.ptr
-    %printed = llvm.call @printf(%line, %word, %wrong) vararg(!llvm.func<i32 (ptr, ...)>)
-        : (!llvm.ptr, !llvm.ptr, i32) -> i32
-    %code = arith.extui %is_wrong : i1 to i32
-    return %code : i32
   }
 }
 """
@@ -225,12 +176,12 @@ OPTIONAL = frozenset({".gitignore"})  # kept if it exists
 SERVICES = {"github": (".github/workflows/gpubuild.yml", GITHUB), "gitlab": (".gitlab-ci.yml", GITLAB)}
 
 
-def files(*, main: str = "c", scons: bool = False, service: str = "") -> dict[str, str]:
+def files(*, scons: bool = False, service: str = "") -> dict[str, str]:
     """Return the texts of the files by name. ``service`` is a key of ``SERVICES`` or empty."""
     found = {
-        "targets.yaml": TARGETS_YAML % {"main": f"main.{main}"},
+        "targets.yaml": TARGETS_YAML,
         "scale.mlir": KERNEL,
-        f"main.{main}": MAIN_C if main == "c" else MAIN_MLIR,
+        "main.c": MAIN_C,
         "expected.txt": EXPECTED,
         ".gitignore": GITIGNORE + SCONS_IGNORED * scons,
     }
@@ -246,7 +197,7 @@ def execute(options: argparse.Namespace) -> int:
     """Run the command. It overwrites nothing."""
     console: Console = options.console
     folder: Path = options.directory
-    wanted = files(main=options.main, scons=options.scons, service=options.ci)
+    wanted = files(scons=options.scons, service=options.ci)
     if options.ci and _exists(folder / "targets.yaml"):  # of an existing project
         name, text = SERVICES[options.ci]
         wanted = {name: text}

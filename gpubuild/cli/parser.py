@@ -423,14 +423,6 @@ def _init(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "directory", nargs="?", type=path, default=Path(), metavar="DIR", help="default: the current folder"
     )
-    mains = parser.add_mutually_exclusive_group()
-    mains.add_argument(
-        "--c-main", dest="main", action="store_const", const="c", default="c",
-        help="write the main program in C, calling MLIR (default)",
-    )  # fmt: skip
-    mains.add_argument(
-        "--mlir-main", dest="main", action="store_const", const="mlir", help="write the main program in MLIR"
-    )
     parser.add_argument("--scons", action="store_true", help="also write an SConstruct")
     parser.add_argument(
         "--ci",

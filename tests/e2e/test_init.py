@@ -39,14 +39,10 @@ def gitlab(folder: Path) -> list[str]:
     return [*job["before_script"], *job["script"]]
 
 
-@pytest.mark.parametrize(
-    ("service", "main"), [(github, "--mlir-main"), (gitlab, "--c-main")], ids=["github", "gitlab"]
-)
-def test_the_jobs_of_a_new_project_pass(
-    service, main: str, environment: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("service", [github, gitlab])
+def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "project"
-    assert gpubuild("init", project, main, "--ci", service.__name__, cwd=tmp_path).code == 0
+    assert gpubuild("init", project, "--ci", service.__name__, cwd=tmp_path).code == 0
     summary = tmp_path / "summary.md"
     scripts = service(project)
     assert scripts[0].startswith("pip install gpubuild==")
@@ -67,9 +63,8 @@ def test_the_jobs_of_a_new_project_pass(
     assert summary.exists() == (service is github)
 
 
-@pytest.mark.parametrize("main", ["--mlir-main", "--c-main"])
-def test_no_compiler_is_needed(main: str, tmp_path: Path) -> None:
-    assert gpubuild("init", "project", main, cwd=tmp_path).code == 0
+def test_no_compiler_is_needed(tmp_path: Path) -> None:
+    assert gpubuild("init", "project", cwd=tmp_path).code == 0
     variables = {"PATH": str(tmp_path), "GPUBUILD_DEVICE": "cpu"}
     tools = gpubuild("doctor", "--json", cwd=tmp_path, env=variables).document["tools"]
     assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
@@ -77,7 +72,7 @@ def test_no_compiler_is_needed(main: str, tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (0, EXPECTED), ran.err
     tested = gpubuild("test", "--junit", "tests.xml", cwd=tmp_path / "project", env=variables)
     assert (tested.code, tested.out) == (0, "ok      scale/cpu [cpu]\nwrote tests.xml\n1 case: 1 ok\n")
-    main_file = next((tmp_path / "project").glob("main.*"))
+    main_file = tmp_path / "project/main.c"
     main_file.write_text(main_file.read_text().replace("scale: %s", "scaled: %s"))
     failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables)
     assert failed.code == 1

@@ -36,26 +36,19 @@ def test_the_next_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("options", "more", "less"),
+    ("options", "more"),
     [
-        (["--c-main"], set(), set()),
-        (["--mlir-main"], {"main.mlir"}, {"main.c"}),
-        (["--scons"], {"SConstruct"}, set()),
-        (["--ci", "github"], {".github/workflows/gpubuild.yml"}, set()),
-        (["--ci", "gitlab", "--scons"], {".gitlab-ci.yml", "SConstruct"}, set()),
+        (["--scons"], {"SConstruct"}),
+        (["--ci", "github"], {".github/workflows/gpubuild.yml"}),
+        (["--ci", "gitlab", "--scons"], {".gitlab-ci.yml", "SConstruct"}),
     ],
 )
-def test_options(options: list[str], more: set[str], less: set[str], tmp_path: Path) -> None:
+def test_options(options: list[str], more: set[str], tmp_path: Path) -> None:
     assert main(["init", str(tmp_path), *options]) == 0
-    assert all_files(tmp_path) == (BASE | more) - less
+    assert all_files(tmp_path) == BASE | more
     sources = load_project(tmp_path / "targets.yaml").programs["scale"].sources
     assert {p.name for p in sources} <= all_files(tmp_path)
     assert (".sconsign" in (tmp_path / ".gitignore").read_text()) == ("--scons" in options)
-
-
-def test_one_main_program_only(tmp_path: Path) -> None:
-    assert main(["init", str(tmp_path), "--c-main", "--mlir-main"]) == 2
-    assert all_files(tmp_path) == set()
 
 
 def test_the_recipes_are_those_of_the_page() -> None:
