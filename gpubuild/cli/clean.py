@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.options import build_folder
 from gpubuild.errors import UsageError
-from gpubuild.model.digest import digest_file
 from gpubuild.model.events import Silent
-from gpubuild.plan.layout import Layout, file_name
+from gpubuild.plan.layout import Layout
 from gpubuild.support.text import counted, shown_path
 
 
@@ -71,27 +68,15 @@ def refuse_dangerous(build_dir: Path, root: Path) -> None:
 
 
 def recorded_files(layout: Layout) -> list[Path]:
-    """Return the outputs of past builds outside the private folder, from the build state.
+    """Return the outputs of past builds outside the private folder."""
+    from gpubuild.build.log import log_file, read_made
+    from gpubuild.build.state import BuildState
 
-    The state has the paths of outputs and of sources, which may lie in the build folder, too: a path counts
-    if its digest is that of an output. After a move of the project, a file in a program's folder counts if
-    it has the content of one of the program's outputs.
-    """
-    try:
-        document: dict[str, Any] = json.loads(layout.state_file.read_bytes())
-        made: dict[str, set[str]] = {}
-        for step_id, step in document["steps"].items():
-            folder = file_name(step_id.partition("/")[0])
-            made.setdefault(folder, set()).update(blob[1] for blob in step["blobs"])
-        known = [(Path(path), entry[-1]) for path, entry in document["files"].items()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return []  # without a state, only the private folder is certain
-    digests = set().union(*made.values())
-    found = {path for path, digest in known if digest in digests and layout.private not in path.parents}
-    for folder, contents in made.items():
-        for path in (layout.build_dir / folder).glob("*"):
-            if layout.owns(path) and path.is_file() and digest_file(path) in contents:
-                found.add(path)
+    state = BuildState(layout.state_file, layout.root)
+    made = {*(read_made(log_file(layout)) if state.lost else state.orphans)}
+    for record in state.records().values():
+        made.update(record.origin.outputs if record.origin else ())
+    found = (path for path in map(Path, made) if layout.private not in path.parents)
     return sorted(path for path in found if layout.owns(path) and path.is_file())
 
 

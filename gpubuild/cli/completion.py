@@ -7,10 +7,8 @@ from the project file, those of steps and modules from the last build.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from gpubuild.cli.options import Parser, build_folder, positive
 from gpubuild.cli.parser import make_parser
@@ -73,14 +71,12 @@ def _of_project(options: argparse.Namespace, what: str) -> list[str]:
 
 def _steps(*, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """Return the ids of the steps of the last build."""
+    from gpubuild.build.state import BuildState
     from gpubuild.plan.layout import Layout
 
     root = parsed_args.file.absolute().parent
     layout = Layout(root=root, build_dir=build_folder(parsed_args, root))
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        document: dict[str, Any] = json.loads(layout.state_file.read_bytes())
-        return sorted(document["steps"])
-    return []
+    return sorted(BuildState(layout.state_file, root).records())
 
 
 def _modules(*, parsed_args: argparse.Namespace, **_: object) -> Iterator[str]:

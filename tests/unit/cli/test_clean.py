@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.build.state import BuildState, StepRecord
+from gpubuild.build.state import BuildState, Origin, StepRecord, seal
 from gpubuild.cli.main import main
 from gpubuild.model.digest import digest_bytes, digest_file
 from gpubuild.model.step import ActionResult, Blob
@@ -23,7 +23,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (private / "sources" / "module.0.mlir").write_text("module")
     folder = tmp_path / "build" / "saxpy"
     folder.mkdir()
-    state = BuildState(private / "state.json")
+    state = BuildState(private / "state.json", tmp_path)
     for name in ("saxpy", "k.sm_60.cubin", "generated.mlir"):
         (folder / name).write_text(name)
         state.files.digest(folder / name)
@@ -32,7 +32,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     blobs = tuple(
         Blob(name=n, digest=digest_file(folder / n), size_bytes=1) for n in ("saxpy", "k.sm_60.cubin")
     )
-    record = StepRecord(key=digest_bytes(b""), parts={}, result=ActionResult(blobs=blobs))
+    outputs = tuple(str(folder / blob.name) for blob in blobs)
+    origin = Origin(file=str(tmp_path / "targets.yaml"), program="saxpy", outputs=outputs)
+    record = StepRecord(key=digest_bytes(b""), parts={}, result=ActionResult(blobs=blobs), origin=origin)
     state.remember("saxpy/link", record)
     state.save()
     (folder / "notes.txt").write_text("mine")
@@ -96,11 +98,12 @@ def test_without_a_readable_state_only_the_private_folder_goes(project: Path, st
 def test_paths_that_climb_out_are_not_followed(project: Path) -> None:
     path = project / "build/.gpubuild/state.json"
     document = json.loads(path.read_text())
-    entry = document["files"].pop(str(project / "main.c"))
-    document["files"][f"{project}/build/../main.c"] = entry
-    path.write_text(json.dumps(document))
+    del document["crc"]
+    document["steps"]["saxpy/link"]["origin"][2].append(f"{project}/build/../main.c")
+    path.write_text(seal(json.dumps(document, separators=(",", ":"))))
     assert main(["clean"]) == 0
     assert (project / "main.c").exists()
+    assert not (project / "build/saxpy/saxpy").exists()
 
 
 @pytest.mark.parametrize("folder", [".", "..", "/"])

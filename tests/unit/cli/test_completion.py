@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -12,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gpubuild.build.state import BuildState, StepRecord
 from gpubuild.cli.main import main
 from gpubuild.cli.parser import SHELLS
+from gpubuild.model.digest import digest_bytes
+from gpubuild.model.step import ActionResult
 
 YAML = """\
 version: 1
@@ -32,8 +34,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "folder").mkdir()
     private = folder / "build" / ".gpubuild"
     private.mkdir(parents=True)
-    steps = {"saxpy/compile/blur/sm_90": {}, "saxpy/link": {}}
-    (private / "state.json").write_text(json.dumps({"steps": steps}))
+    state = BuildState(private / "state.json", folder)
+    for step in ("saxpy/compile/blur/sm_90", "saxpy/link"):
+        state.remember(step, StepRecord(key=digest_bytes(b""), parts={}, result=ActionResult(blobs=())))
+    state.save()
     (folder / "bin").mkdir()
     launcher = folder / "bin" / "gpubuild"
     launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpubuild "$@"\n')
