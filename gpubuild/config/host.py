@@ -15,7 +15,6 @@ from pathlib import Path
 
 from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.yaml_tree import (
-    Member,
     Node,
     Place,
     Problems,
@@ -91,28 +90,24 @@ class HostSection:
 
 
 def read_host(
-    root: Path, node: Node | None, problems: Problems, *, sources: Collection[str] | None, owner: str
+    root: Path, node: Node, problems: Problems, *, sources: Collection[str] | None, owner: str
 ) -> HostSection:
     """Return the options, paths relative to ``root``, the project's folder.
 
     ``sources`` are the names of those that ``owner`` has (``None``: not known), for which there can be some.
     """
-    if node is None:
-        return HostSection()
-    single = node.members.get("sources")
     return HostSection(
         options=_options(root, node, problems),
-        sources=_single(root, single.node, problems, sources, owner) if single else {},
+        sources=_single(root, node.child("sources"), problems, sources, owner),
     )
 
 
 def _options(root: Path, node: Node, problems: Problems) -> HostOptions:
-    members = node.members
-    c_std, cxx_std = _standards(members.get("std"), problems)
-    c_flags, cxx_flags = _flags(members.get("flags"), problems)
+    c_std, cxx_std = _standards(node.child("std"), problems)
+    c_flags, cxx_flags = _flags(node.child("flags"), problems)
     return HostOptions(
-        include=_include(root, members.get("include"), problems),
-        define=_define(members.get("define")),
+        include=_include(root, node.child("include"), problems),
+        define=_define(node.child("define")),
         c_std=c_std,
         cxx_std=cxx_std,
         c_flags=c_flags,
@@ -147,9 +142,9 @@ def _single(
     return found
 
 
-def _include(root: Path, member: Member | None, problems: Problems) -> tuple[str, ...]:
+def _include(root: Path, node: Node, problems: Problems) -> tuple[str, ...]:
     found: dict[str, Place] = {}
-    for item in member.node.items if member else ():
+    for item in node.items:
         path = existing(root, item, problems, what="include folder", folder=True)
         if path is None:
             continue
@@ -168,17 +163,15 @@ def _argument(root: Path, path: Path, *, absolute: bool) -> str:
     return str(path) if absolute else os.path.relpath(path, root)
 
 
-def _define(member: Member | None) -> tuple[tuple[str, str | None], ...]:
-    macros = member.node.members if member else {}
-    return tuple((name, None if m.node.shape is Shape.NULL else m.node.raw) for name, m in macros.items())
+def _define(node: Node) -> tuple[tuple[str, str | None], ...]:
+    macros = ((name, member.node) for name, member in node.members.items())
+    return tuple((name, None if value.shape is Shape.NULL else value.raw) for name, value in macros)
 
 
-def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
+def _standards(node: Node, problems: Problems) -> tuple[str, str]:
     """Return the standards of C and of C++; empty for the compiler's default."""
-    if member is None:
-        return "", ""
     found: dict[bool, Node] = {}
-    for item in member.node.items or (member.node,):
+    for item in node.items or ((node,) if node else ()):
         cxx = "++" in item.raw
         if cxx in found:
             language = "C++" if cxx else "C"
@@ -187,16 +180,12 @@ def _standards(member: Member | None, problems: Problems) -> tuple[str, str]:
     return tuple(found[cxx].raw if cxx in found else "" for cxx in (False, True))  # type: ignore[return-value]
 
 
-def _flags(member: Member | None, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _flags(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the flags of C and of C++ sources."""
-    if member is None:
-        return (), ()
-    if member.node.shape is Shape.LIST:
-        both = _checked(member.node, problems)
+    if node.shape is Shape.LIST:
+        both = _checked(node, problems)
         return both, both
-    members = member.node.members
-    c, cxx = (_checked(members[name].node, problems) if name in members else () for name in ("c", "c++"))
-    return c, cxx
+    return _checked(node.child("c"), problems), _checked(node.child("c++"), problems)
 
 
 def _checked(node: Node, problems: Problems) -> tuple[str, ...]:

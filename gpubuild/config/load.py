@@ -13,8 +13,8 @@ from gpubuild.config.keys import document, workspace
 from gpubuild.config.merge import Configuration
 from gpubuild.config.programs import Patterns, all_sources, read_generate, read_programs
 from gpubuild.config.spec import check
-from gpubuild.config.targets import Options, read_options, read_targets, scalar
-from gpubuild.config.yaml_tree import Node, Problems, decode, parse, resolve
+from gpubuild.config.targets import Options, read_options, read_targets
+from gpubuild.config.yaml_tree import ABSENT, Node, Problems, decode, parse, resolve
 from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, WorkspaceError
 from gpubuild.model.project import (
     CacheConfig,
@@ -56,11 +56,10 @@ def find_value(file: Path, keys: Sequence[str], value: str, message: str) -> Dia
     except (OSError, ConfigError):
         return None
     problems = Problems(shown_path(file), text)
-    node = parse(text, problems)
+    node = parse(text, problems) or ABSENT
     for key in keys:
-        member = node.members.get(key) if node else None
-        node = member.node if member else None
-    if node is None:
+        node = node.child(key)
+    if not node:
         return None
     # A pipeline may have macros.
     pattern = ".*".join(map(re.escape, re.split(r"\$\{[^}]*\}", str(node.scalar))))
@@ -153,7 +152,7 @@ def _check_targets_above(text: str, error: Diagnostic, file: Path, problems: Pro
 def _workspace(tree: Node, file: Path, problems: Problems) -> GpubuildError:
     """Return the error with the projects of a workspace, or its mistakes."""
     checked = check(tree, workspace(), problems)
-    listed = checked.members["workspace"].node.items if checked and "workspace" in checked.members else ()
+    listed = checked.child("workspace").items if checked else ()
     files = []
     for item in listed:
         path = resolve(file.parent, item, problems)
@@ -176,16 +175,13 @@ def _project(
     document: Node, file: Path, problems: Problems, machine: str, configuration: Configuration
 ) -> Project:
     root = file.parent
-    members = document.members
-    defaults = read_options(members["defaults"].node if "defaults" in members else None, Options())
-    target_members = members["targets"].node.members if "targets" in members else {}
-    program_members = members["programs"].node.members if "programs" in members else {}
-    host_node = members["host"].node if "host" in members else None
+    defaults = read_options(document.child("defaults"), Options())
+    target_members = document.child("targets").members
+    program_members = document.child("programs").members
     patterns: Patterns = {}
-    generate_node = members["generate"].node if "generate" in members else None
-    generate = read_generate(root, generate_node, problems, patterns)
+    generate = read_generate(root, document.child("generate"), problems, patterns)
     sources = all_sources(root, program_members, problems, patterns)
-    host = read_host(root, host_node, problems, sources=sources, owner="any program")
+    host = read_host(root, document.child("host"), problems, sources=sources, owner="any program")
     return Project(
         root=root,
         file=file,
@@ -203,22 +199,22 @@ def _project(
             generated=frozenset(name for entry in generate for name in entry.outputs),
         ),
         generate=generate,
-        cache=_cache(root, members["cache"].node if "cache" in members else None, problems),
-        execute=_execute(root, members["execute"].node if "execute" in members else None, problems),
+        cache=_cache(root, document.child("cache"), problems),
+        execute=_execute(root, document.child("execute"), problems),
         opt_level=defaults.opt_level,
         debug=bool(defaults.debug),
         patterns=tuple((folder, pattern, found) for (folder, pattern), found in patterns.items()),
     )
 
 
-def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
+def _cache(root: Path, node: Node, problems: Problems) -> CacheConfig:
     directory = remote = None
-    if node and (member := node.members.get("dir")):
-        directory = _in_home(member.node, problems) or resolve(root, member.node, problems)
-    if node and (member := node.members.get("remote")) and (url := scalar(member.node, "url")):
-        mode = scalar(member.node, "mode") or RemoteMode.READ_WRITE
-        remote = RemoteCache(url=str(url).rstrip("/"), mode=RemoteMode(str(mode)))
-    size = scalar(node, "max_size")
+    if folder := node.child("dir"):
+        directory = _in_home(folder, problems) or resolve(root, folder, problems)
+    if url := node.child("remote").child("url"):
+        mode = node.child("remote").given(mode=RemoteMode)
+        remote = RemoteCache(url=str(url.scalar).rstrip("/"), **mode)
+    size = node.child("max_size").scalar
     if size is not None and directory is None:
         directory = root / "cache"  # the limit of one project must not shrink the cache of all
     return CacheConfig(
@@ -228,31 +224,22 @@ def _cache(root: Path, node: Node | None, problems: Problems) -> CacheConfig:
     )
 
 
-def _execute(root: Path, node: Node | None, problems: Problems) -> Execute | None:
-    if node is None:
+def _execute(root: Path, node: Node, problems: Problems) -> Execute | None:
+    if not node:
         return None
-    dask, file = (node.members.get(key) for key in ("dask", "scheduler_file"))
-    if not node.flawed and (dask is None) == (file is None):
+    file = node.child("scheduler_file")
+    if not node.flawed and bool(node.child("dask")) == bool(file):
         problems.add(node.place, "'execute' needs one of 'dask' and 'scheduler_file'")
-    verify = str(scalar(node, "verify") or 0)
+    verify = str(node.child("verify").scalar or 0)
     if not environment.is_part(verify):
-        problems.add(node.members["verify"].node.place, f"expected a number from 0 to 1, got {verify}")
+        problems.add(node.child("verify").place, f"expected a number from 0 to 1, got {verify}")
         verify = "0"
-    timeouts = node.members["timeouts"].node if "timeouts" in node.members else None
-    connect, no_worker, step = (scalar(timeouts, key) for key in ("connect", "no_worker", "step"))
-    retries = scalar(node, "retries")
-    usual = Execute()
+    timeouts = node.child("timeouts").given(connect=float, no_worker=float, step=float)
     return Execute(
-        dask=str(scalar(node, "dask") or ""),
-        scheduler_file=resolve(root, file.node, problems) if file else None,
-        jobs=int(scalar(node, "jobs") or 0),
-        only=bool(scalar(node, "only")),
-        fallback=scalar(node, "fallback") is not False,
-        retries=usual.retries if retries is None else int(retries),
+        scheduler_file=resolve(root, file, problems) if file else None,
         verify=float(verify),
-        connect_seconds=usual.connect_seconds if connect is None else float(connect),
-        no_worker_seconds=usual.no_worker_seconds if no_worker is None else float(no_worker),
-        step_seconds=usual.step_seconds if step is None else float(step),
+        **node.given(dask=str, jobs=int, only=bool, fallback=bool, retries=int),
+        **{f"{name}_seconds": seconds for name, seconds in timeouts.items()},
     )
 
 

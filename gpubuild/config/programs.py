@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
 from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES, VERSION_NUMBERS
-from gpubuild.config.targets import MACRO, debug_level, read_libraries, scalar, with_macros
+from gpubuild.config.targets import MACRO, given_options, read_libraries, with_macros
 from gpubuild.config.yaml_tree import (
     Member,
     Node,
@@ -85,19 +85,17 @@ class _Reader:
         self._problems = problems
 
     def program(self, name: str, node: Node) -> Program:
-        targets = self._targets(_child(node, "targets")) or self._declared
-        offload = Offload(str(scalar(node, "offload") or Offload.DISPATCH))
-        product = Product(str(scalar(node, "product") or Product.EXECUTABLE))
+        targets = self._targets(node.child("targets")) or self._declared
+        offload = Offload(str(node.child("offload").scalar or Offload.DISPATCH))
+        product = Product(str(node.child("product").scalar or Product.EXECUTABLE))
         if offload is Offload.CLANG and product not in (Product.EXECUTABLE, Product.SHARED):
             self._problems.add(
                 node.members["product"].place,
                 f"'product: {product}' cannot have `offload: clang`, whose device code is linked together "
                 "with the whole program: write `offload: dispatch`",
             )
-        modules_node = _child(node, "modules")
-        modules = {n: self._module(m) for n, m in (modules_node.members if modules_node else {}).items()}
-        link, tests = _child(node, "link"), _child(node, "tests")
-        sources = self._sources(_child(node, "sources"))
+        modules = {n: self._module(m) for n, m in node.child("modules").members.items()}
+        sources = self._sources(node.child("sources"))
         host = self._host_section(node)
         options = self._forced.over(host.options.over(self._host.options))
         return Program(
@@ -108,18 +106,18 @@ class _Reader:
             offload=offload,
             select=self._select(node, offload, targets, modules),
             modules=modules,
-            device_libs=self._device_libs(_child(node, "device_libs")),
+            device_libs=self._device_libs(node.child("device_libs")),
             passes=self._passes(node, options),
-            constants=self._constants(_child(node, "constants")),
+            constants=self._constants(node.child("constants")),
             host=options,
             source_hosts={
                 source: own
                 for source in sources
                 if (own := self._forced.over(_own(source, host, self._host).over(options))) != options
             },
-            link_libraries=_texts(_child(link, "libraries")),
-            link_flags=_texts(_child(link, "flags")),
-            tests=tuple(self._case(n, m) for n, m in tests.members.items()) if tests else (),
+            link_libraries=node.child("link").child("libraries").texts,
+            link_flags=node.child("link").child("flags").texts,
+            tests=tuple(self._case(n, m.node) for n, m in node.child("tests").members.items()),
             install=self._install(node, product),
         )
 
@@ -132,18 +130,16 @@ class _Reader:
                 member.place, "'install' is for libraries and objects; an executable is copied to bin"
             )
         given = {key: one.node.raw for key, one in member.node.members.items()}
-        version = member.node.members.get("version")
-        if version and not re.fullmatch(VERSION_NUMBERS, version.node.raw):
-            self._problems.add(
-                version.node.place, f"expected a version, got {version.node.describe()}; write 1.2.0"
-            )
+        version = member.node.child("version")
+        if version and not re.fullmatch(VERSION_NUMBERS, version.raw):
+            self._problems.add(version.place, f"expected a version, got {version.describe()}; write 1.2.0")
             del given["version"]
         return Install(**given)
 
-    def _sources(self, node: Node | None) -> tuple[Path, ...]:
+    def _sources(self, node: Node) -> tuple[Path, ...]:
         found: dict[Path, Place] = {}
         named: set[Path] = set()
-        for item in _items(node):
+        for item in node.items:
             if item.scalar in self._generated:
                 found.setdefault(self._root / str(item.scalar), item.place)
                 continue
@@ -167,8 +163,7 @@ class _Reader:
         sources = named_sources(self._root, node, self._problems, self._patterns)
         section = read_host(self._root, member.node, self._problems, sources=sources, owner="this program")
         if sources is not None:
-            passes = _child(node, "passes")
-            uses_macros = any(MACRO in m.node.raw for m in passes.members.values()) if passes else False
+            uses_macros = any(MACRO in m.node.raw for m in node.child("passes").members.values())
             self._refuse_idle(member, section.options, sources, uses_macros=uses_macros)
         return section
 
@@ -191,9 +186,9 @@ class _Reader:
                 f"'{options.cxx_std}' is for C++; this program's sources are C",
             )
 
-    def _targets(self, node: Node | None) -> tuple[str, ...]:
+    def _targets(self, node: Node) -> tuple[str, ...]:
         names = []
-        for item in node.items if node else ():
+        for item in node.items:
             if item.scalar in self._declared:
                 names.append(str(item.scalar))
             else:
@@ -201,61 +196,47 @@ class _Reader:
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(dict.fromkeys((*names, *self._added))) if names else ()
 
-    def _case(self, name: str, member: Member) -> Case:
-        node = member.node
-        found: dict[str, Path | None] = {}
+    def _case(self, name: str, node: Node) -> Case:
+        given = node.given(stdin=str.encode, stdout=str.encode, exit_code=int, sanitize=bool)
         for key in ("stdin_file", "stdout_file", "check"):
-            path = _child(node, key)
-            found[key] = existing(self._root, path, self._problems, what="file") if path else None
+            path = node.child(key)
+            given[key] = existing(self._root, path, self._problems, what="file") if path else None
             if path and (twin := node.members.get(key.removesuffix("_file"))) and twin.node is not path:
                 self._problems.add(twin.place, f"give either this or '{key}'", first=node.members[key].place)
         files: dict[str, Path] = {}
-        for item in _items(_child(node, "files")):
+        for item in node.child("files").items:
             path_of_file = existing(self._root, item, self._problems, what="file")
             text = str(item.scalar)
             if path_of_file:
                 # A file beside the project has no place in the folder of the run but its own name.
                 inside = not text.startswith("/") and ".." not in Path(text).parts
                 files[text if inside else path_of_file.name] = path_of_file
-        stdin, stdout, exit_code, timeout = (
-            scalar(node, key) for key in ("stdin", "stdout", "exit_code", "timeout")
-        )
         return Case(
             name=name,
-            args=_texts(_child(node, "args")),
+            args=node.child("args").texts,
             files=files,
-            stdin=str(stdin or "").encode(),
-            stdout=None if stdout is None else str(stdout).encode(),
-            **found,
-            exit_code=int(exit_code or 0),
-            devices=_texts(_child(node, "devices")),
-            sanitize=bool(scalar(node, "sanitize")),
-            timeout_seconds=int(timeout or 60),
+            devices=node.child("devices").texts,
+            timeout_seconds=int(node.child("timeout").scalar or 60),
+            **given,
         )
 
     def _passes(self, node: Node, options: HostOptions) -> Passes:
-        listed, pipeline = _child(node, "passes"), node.members.get("pipeline")
-        members = listed.members if listed else {}
+        members, pipeline = node.child("passes").members, node.members.get("pipeline")
         given = {key: with_macros(member.node, options, self._problems) for key, member in members.items()}
         if pipeline and "source" in given:
             self._problems.add(pipeline.place, "'pipeline' replaces `passes: {source: …}`: write one of them")
         source = str(pipeline.node.scalar) if pipeline else given.pop("source", "")
         return Passes(source=source, host=given.pop("host", ""), kinds=given)
 
-    def _constants(self, node: Node | None) -> tuple[str, ...]:
-        given = {name: member.node.raw for name, member in node.members.items()} if node else {}
+    def _constants(self, node: Node) -> tuple[str, ...]:
         forced = {name: "1" if value is None else value for name, value in self._forced.define}
-        return tuple(f"{name}={forced.get(name, value)}" for name, value in given.items())
+        return tuple(f"{name}={forced.get(name, m.node.raw)}" for name, m in node.members.items())
 
     def _module(self, member: Member) -> ModuleOverride:
-        node = member.node
-        opt_level, fast_math, debug = (scalar(node, k) for k in ("opt_level", "fast_math", "debug"))
         return ModuleOverride(
-            targets=self._targets(_child(node, "targets")) or None,
-            opt_level=None if opt_level is None else int(opt_level),
-            fast_math=None if fast_math is None else bool(fast_math),
-            debug=None if debug is None else debug_level(debug),
-            device_libs=read_libraries(self._root, _child(node, "device_libs"), self._problems),
+            targets=self._targets(member.node.child("targets")) or None,
+            **given_options(member.node),
+            device_libs=read_libraries(self._root, member.node.child("device_libs"), self._problems),
             written=self._problems.diagnostic(member.place, ""),
         )
 
@@ -280,9 +261,7 @@ class _Reader:
                 self._problems.add(member.node.place, f"module '{name}' {trouble}")
         return value
 
-    def _device_libs(self, node: Node | None) -> dict[str, tuple[Path, ...]]:
-        if node is None:
-            return {}
+    def _device_libs(self, node: Node) -> dict[str, tuple[Path, ...]]:
         if node.shape is Shape.LIST:
             libraries = read_libraries(self._root, node, self._problems)
             return dict.fromkeys(registry.kinds(), libraries) if libraries else {}
@@ -303,22 +282,20 @@ def matching(root: Path, item: Node, problems: Problems, patterns: Patterns) -> 
     return tuple(map(Path, patterns[key]))
 
 
-def read_generate(
-    root: Path, node: Node | None, problems: Problems, patterns: Patterns
-) -> tuple[Generate, ...]:
+def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns) -> tuple[Generate, ...]:
     """Return the commands that make sources."""
     found = []
     made: dict[str, Place] = {}
-    for name, member in node.members.items() if node else ():
-        command, outputs = _child(member.node, "command"), _child(member.node, "outputs")
-        for item in _items(outputs):
+    for name, member in node.members.items():
+        command, outputs = member.node.child("command"), member.node.child("outputs")
+        for item in outputs.items:
             if item.raw in made:
                 problems.add(item.place, f"{item.describe()} is made twice", first=made[item.raw])
             elif (root / item.raw).exists():
                 problems.add(item.place, f"{item.describe()} exists in the project; generate another name")
             made.setdefault(item.raw, item.place)
         inputs: dict[str, Path] = {}
-        for item in _items(_child(member.node, "inputs")):
+        for item in member.node.child("inputs").items:
             paths = matching(root, item, problems, patterns)
             if paths is None:
                 path = existing(root, item, problems, what="input")
@@ -329,17 +306,17 @@ def read_generate(
                 if not path.is_relative_to(root):
                     problems.add(item.place, f"the input {item.describe()} is outside the project")
                 inputs[os.path.relpath(path, root)] = path
-        if command is None or outputs is None:
+        if not command or not outputs:
             continue  # reported already
         tool, searched = _tool(root, command.items[0], problems)
         if tool is not None:
             found.append(
                 Generate(
                     name=name,
-                    command=_texts(command),
+                    command=command.texts,
                     tool=tool,
                     inputs=inputs,
-                    outputs=_texts(outputs),
+                    outputs=outputs.texts,
                     searched=searched,
                 )
             )
@@ -371,8 +348,8 @@ def named_sources(
     root: Path, program: Node, problems: Problems, patterns: Patterns
 ) -> tuple[str, ...] | None:
     """Return them relative to ``root``; ``None`` where a part may be missing because of an error."""
-    sources = _child(program, "sources")
-    if sources is None or program.flawed:
+    sources = program.child("sources")
+    if not sources or program.flawed:
         return None
     found: list[str] = []
     for item in sources.items:
@@ -392,16 +369,3 @@ def _cannot_select(value: int | str, targets: tuple[str, ...]) -> str:
     if isinstance(value, int):
         return "" if value < len(targets) else f"has {len(targets)} targets, so there is no index {value}"
     return "" if value in targets else f"is not compiled for target '{value}' ({', '.join(targets)})"
-
-
-def _child(node: Node | None, key: str) -> Node | None:
-    member = node.members.get(key) if node else None
-    return member.node if member else None
-
-
-def _items(node: Node | None) -> tuple[Node, ...]:
-    return node.items if node else ()
-
-
-def _texts(node: Node | None) -> tuple[str, ...]:
-    return tuple(str(item.scalar) for item in _items(node))

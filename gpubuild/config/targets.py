@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpubuild.config.yaml_tree import Member, Node, Problems, existing, nearest_or_all
 from gpubuild.model.project import HostOptions
@@ -22,12 +22,6 @@ class Options(NamedTuple):
     opt_level: int = 3
     fast_math: bool = False
     debug: bool | str = False
-
-
-def scalar(node: Node | None, key: str) -> bool | int | str | None:
-    """Return the value of ``key`` in a checked record, or ``None``."""
-    member = node.members.get(key) if node else None
-    return member.node.scalar if member else None
 
 
 MACRO = "${"
@@ -51,25 +45,19 @@ def with_macros(pipeline: Node, options: HostOptions, problems: Problems) -> str
     return _MACRO.sub(value, str(pipeline.scalar))
 
 
-def debug_level(value: bool | int | str | None) -> bool | str:
-    """Return the value of a checked `debug:`."""
-    return value if isinstance(value, str) else bool(value)
+def given_options(node: Node) -> dict[str, Any]:
+    """Return those of the fields of ``Options`` that the record ``node`` has."""
+    return node.given(opt_level=int, fast_math=bool, debug=lambda v: v if isinstance(v, str) else bool(v))
 
 
-def read_options(node: Node | None, base: Options) -> Options:
+def read_options(node: Node, base: Options) -> Options:
     """Return ``base`` with the values of the record ``node``."""
-    opt_level, fast_math, debug = (scalar(node, key) for key in Options._fields)
-    return Options(
-        opt_level=base.opt_level if opt_level is None else int(opt_level),
-        fast_math=base.fast_math if fast_math is None else bool(fast_math),
-        debug=base.debug if debug is None else debug_level(debug),
-    )
+    return base._replace(**given_options(node))
 
 
-def read_libraries(root: Path, node: Node | None, problems: Problems) -> tuple[Path, ...]:
+def read_libraries(root: Path, node: Node, problems: Problems) -> tuple[Path, ...]:
     """Return the device libraries that the checked list ``node`` names."""
-    items = node.items if node else ()
-    found = (existing(root, item, problems, what="device library") for item in items)
+    found = (existing(root, item, problems, what="device library") for item in node.items)
     return tuple(path for path in found if path)
 
 
@@ -85,8 +73,7 @@ def read_targets(
     machine = machine or os.uname().machine
     targets: dict[str, Target] = {}
     for name, member in members.items():
-        libraries = member.node.members.get("device_libs")
-        device_libs = read_libraries(root, libraries.node if libraries else None, problems)
+        device_libs = read_libraries(root, member.node.child("device_libs"), problems)
         vendor = _vendor(name, member, problems)
         if vendor is None:
             continue
@@ -95,7 +82,7 @@ def read_targets(
         if _of_chip(chip) in (None, vendor):  # else that is reported
             _check(member, vendor, chip, triple, problems)
         options = read_options(member.node, defaults)
-        passes = member.node.members.get("passes")
+        passes = member.node.child("passes")
         attribute = _attribute(name, member, vendor, chip, problems)
         targets[name] = Target(
             name=name,
@@ -111,7 +98,7 @@ def read_targets(
             format=attribute.format,
             debug=options.debug,
             device_libs=device_libs,
-            passes=with_macros(passes.node, macros, problems) if passes else "",
+            passes=with_macros(passes, macros, problems) if passes else "",
             sanitize=_sanitize(name, member, vendor, problems),
         )
     return targets
@@ -132,10 +119,10 @@ def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: P
         if key in members:
             text = f"'{key}' is not for targets of kind {vendor.kind}, as '{name}' is"
             problems.add(members[key].place, text)
-    flags = _texts(members.get("flags"))
-    options = _texts(members.get(vendor.assembler_key)) if vendor.assembler_key else ()
-    abi = str(scalar(member.node, "abi") or "")
-    given = str(scalar(member.node, "format") or "")
+    flags = member.node.child("flags").texts
+    options = member.node.child(vendor.assembler_key).texts
+    abi = str(member.node.child("abi").scalar or "")
+    given = str(member.node.child("format").scalar or "")
     found = (
         ("format", vendor.format_flaw(given) if given else None),
         ("flags", vendor.flags_flaw(flags, chip, ",".join(str(f.scalar) for f in _features(member)))),
@@ -148,12 +135,8 @@ def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: P
     return _Attribute(flags, abi if abi not in vendor.abis[:1] else "", options, given)
 
 
-def _texts(member: Member | None) -> tuple[str, ...]:
-    return tuple(str(item.scalar) for item in member.node.items) if member else ()
-
-
 def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
-    said, chip = scalar(member.node, "kind"), scalar(member.node, "chip")
+    said, chip = (member.node.child(key).scalar for key in ("kind", "chip"))
     by_chip = _of_chip(str(chip)) if chip else None
     by_name = registry.of_name(name)
     vendor = registry.vendor(str(said)) if said else by_chip or by_name
@@ -165,7 +148,7 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
             kinds = any_of([f"`{kind}`" for kind in registry.kinds()])
             chips = any_of([v.example for v in registry.vendors()])
             problems.add(
-                member.node.members["chip"].node.place if chip else member.place,
+                member.node.child("chip").place if chip else member.place,
                 f"the {subject} does not imply the kind of target '{name}'; "
                 + (
                     f"the chip of {word} is {product}: write that"
@@ -175,7 +158,7 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
             )
         return None
     if by_chip and by_chip is not vendor:
-        place = member.node.members["chip"].node.place
+        place = member.node.child("chip").place
         problems.add(place, f"'{chip}' is {by_chip.noun}, but target '{name}' is of kind {vendor.kind}")
     elif by_name and by_name is not vendor:
         problems.add(
@@ -191,7 +174,7 @@ def _of_chip(chip: str) -> Vendor | None:
 
 
 def _chip(name: str, member: Member, vendor: Vendor, machine: str, problems: Problems) -> str:
-    if chip := scalar(member.node, "chip"):
+    if chip := member.node.child("chip").scalar:
         return str(chip)
     chip = vendor.default_chip(name, machine)
     if not chip and registry.of_name(name) is None:
@@ -200,21 +183,22 @@ def _chip(name: str, member: Member, vendor: Vendor, machine: str, problems: Pro
 
 
 def _triple(member: Member, vendor: Vendor, chip: str, machine: str, problems: Problems) -> str:
-    triple = scalar(member.node, "triple")
-    if triple is None:
+    given = member.node.child("triple")
+    if not given:
         return vendor.default_triple(chip, machine)
-    if not vendor.owns(str(triple)):
-        place = member.node.members["triple"].node.place
-        problems.add(place, f"triple '{triple}' does not belong to a target of kind {vendor.kind}")
-    return str(triple)
+    triple = str(given.scalar)
+    if not vendor.owns(triple):
+        text = f"triple '{triple}' does not belong to a target of kind {vendor.kind}"
+        problems.add(given.place, text)
+    return triple
 
 
 def _check(member: Member, vendor: Vendor, chip: str, triple: str, problems: Problems) -> None:
     """Report every chip and feature that the compiler does not know."""
     found = []
     if chip:
-        node = member.node.members.get("chip")
-        found.append((node.node.place if node else member.place, vendor.chip_flaw(chip, triple)))
+        node = member.node.child("chip")
+        found.append((node.place if node else member.place, vendor.chip_flaw(chip, triple)))
     for item in _features(member):
         for feature in split_features(str(item.scalar)):
             found.append((item.place, vendor.feature_flaw(feature, chip, triple)))
@@ -238,11 +222,10 @@ def _sanitize(name: str, member: Member, vendor: Vendor, problems: Problems) -> 
         problems.add(
             found.place, f"target '{name}' has passes of its own, which 'sanitize' cannot be added to"
         )
-    words = {str(item.scalar) for item in found.node.items}
-    return tuple(kind for kind in Sanitize if kind.value in words)
+    return tuple(kind for kind in Sanitize if kind.value in found.node.texts)
 
 
 def _features(member: Member) -> tuple[Node, ...]:
     """Return the features; an item of the list may have several, joined by commas."""
-    found = member.node.members.get("features")
-    return (found.node.items or (found.node,)) if found and (found.node.items or found.node.scalar) else ()
+    found = member.node.child("features")
+    return found.items or ((found,) if found.scalar else ())

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpubuild.errors import ConfigError, Diagnostic, Location
 from gpubuild.support.file_stamp import exists
@@ -155,6 +155,24 @@ class Node:
     members: Mapping[str, Member] = field(default_factory=dict)
     flawed: bool = False
 
+    def __bool__(self) -> bool:
+        """Whether it is in the document: false for ``ABSENT`` only."""
+        return self is not ABSENT
+
+    def child(self, key: str) -> Node:
+        """Return the value of ``key`` in a mapping, or ``ABSENT``."""
+        member = self.members.get(key)
+        return member.node if member else ABSENT
+
+    def given(self, **kinds: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the values of those of the keys that a mapping has, converted by ``kinds``."""
+        return {key: kind(self.child(key).scalar) for key, kind in kinds.items() if self.child(key)}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The items of a list."""
+        return tuple(str(item.scalar) for item in self.items)
+
     def describe(self) -> str:
         """Return the value as messages show it: short, quoted."""
         shown = self.raw if len(self.raw) <= 60 else self.raw[:57] + "..."
@@ -173,6 +191,9 @@ class Member:
 
     place: Place
     node: Node
+
+
+ABSENT = Node(shape=Shape.NULL, place=START)
 
 
 def decode(data: bytes, file: str) -> str:

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from reference import commands
 
 from gpubuild import environment
 from gpubuild.build.opening import execute_settings
-from gpubuild.cli import reference
 from gpubuild.cli.main import main
 from gpubuild.cli.quick import answer
 from gpubuild.config.load import loads
@@ -115,5 +115,5 @@ def test_a_named_library_must_be_there() -> None:
 
 
 def test_every_variable_is_documented() -> None:
-    names = ", ".join([*reference.OF_GPUBUILD, *reference.OF_PROGRAMS])
+    names = ", ".join([*commands.OF_GPUBUILD, *commands.OF_PROGRAMS])
     assert set(re.findall(r"GPUBUILD_\w+", names)) == environment.OURS
