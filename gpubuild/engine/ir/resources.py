@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from mlir import ir
 
@@ -105,7 +105,7 @@ class SourceResources:
         return contexts.text_of_bytecode(data, self._take_out_dense).encode()
 
     @staticmethod
-    def _separated(data: bytes) -> tuple[bytes, dict[str, Digits]]:
+    def _separated(data: bytes) -> tuple[bytes, dict[str, bytes]]:
         data, found = separate(data)
         data, dense = separate_dense(data)
         return data, found | dense
@@ -181,9 +181,9 @@ class SourceResources:
         name = _name(attribute)
         if name.startswith(_DENSE) and (op.name not in _CONSTANTS or _is_bits(kind)):
             digits = self._digits[name]
-            if (taken := self._taken.get(digits.mark)) is not None:
+            if (taken := self._taken.get(digits)) is not None:
                 return _dense_digits((self._io.scratch / file_name(taken)).read_bytes().hex(), kind)
-            return _dense_digits(digits.text[digits.start : digits.end].decode(), kind)
+            return _dense_digits(digits.decode(), kind)
         digest = _digest(attribute)
         if digest in self._files:
             return None
@@ -210,16 +210,12 @@ class SourceResources:
         except ValueError as error:
             raise ValueError(f"{_shown(name)}: {error}") from error
 
-    def _stored(self, digits: Digits) -> str:
-        """Write data to a file; return their digest. Raises ``ValueError``."""
-        if (taken := self._taken.get(digits.mark)) is not None:
+    def _stored(self, digits: bytes) -> str:
+        """Write data to a file unless they are in one; return their digest. Raises ``ValueError``."""
+        if (taken := self._taken.get(digits)) is not None:
             self._files[taken] = self._io.scratch / file_name(taken)
             return taken
-        path = self._io.scratch / "resource"
-        with path.open("wb") as stream:
-            digest = digits.copy_to(stream)
-        self._files[digest] = path.rename(path.with_name(file_name(digest)))
-        return digest
+        return self._store(memoryview(unhexlify(digits)))
 
     def _store(self, data: memoryview) -> str:
         """Write data to a file; return their digest."""
@@ -450,15 +446,15 @@ def _dense_digits(digits: str, kind: ir.Type) -> ir.Attribute:
     return ir.Attribute.parse(f'dense<"0x{digits}"> : {kind}')
 
 
-def _printed(attribute: ir.Attribute) -> Digits | None:
-    """Return the data that MLIR has of a resource, or ``None``."""
+def _printed(attribute: ir.Attribute) -> bytes | None:
+    """Return the digits of the data that MLIR has of a resource, or ``None``."""
     alone = ir.Module.create()
     alone.operation.attributes[_PROBE] = attribute
     text = alone.operation.get_asm(binary=True)
     found = separate(text)[1]
     if found:
         return next(iter(found.values()))
-    return Digits(text=text, start=0, end=0) if b'"0x' in text else None
+    return b"" if b'"0x' in text else None
 
 
 def _mapped(path: Path) -> memoryview:
@@ -473,35 +469,9 @@ _ESCAPE = re.compile(rb'\\(?:([0-9A-Fa-f]{2})|(["\\nt]))')
 _LETTERS = {b"n": b"\n", b"t": b"\t"}
 _HEXADECIMAL = b'dense<"0x'
 _ALIGNMENT_DIGITS = 8  # before the data
-_CHUNK = 1 << 24  # digits or bytes at once
-
-
-@frozen
-class Digits:
-    """The hexadecimal digits of one resource: ``text[start:end]``."""
-
-    text: bytes
-    start: int
-    end: int
-
-    def copy_to(self, stream: BinaryIO) -> Digest:
-        """Write the data to ``stream`` and return their digest. Raises ``ValueError``."""
-        digest = hashlib.sha256()
-        with memoryview(self.text) as view:
-            for at in range(self.start, self.end, _CHUNK):
-                data = unhexlify(view[at : min(at + _CHUNK, self.end)])
-                digest.update(data)
-                stream.write(data)
-        return Digest(digest.hexdigest())
-
-    @property
-    def mark(self) -> bytes:
-        """The text, if it is as short as a mark of :func:`take_out`."""
-        return self.text[self.start : self.end] if self.end - self.start == _MARK_BYTES else b""
 
 
 _MARK = b"gpubuild:"  # none is valid MLIR where digits are
-_MARK_BYTES = len(_MARK) + 64 + 1  # even, as numbers of digits are, and as many as bytecode has
 _PIECE = 1 << 18  # bytes of text at once, which stay in the CPU's cache: a long run is in two pieces at least
 
 
@@ -576,7 +546,7 @@ class _Run:
             return self._path.read_bytes().hex().encode(), ""
         digest = self._digest.hexdigest()
         self._path.rename(self._path.with_name(file_name(digest)))
-        return _MARK + digest.encode() + b".", digest
+        return _MARK + digest.encode() + b".", digest  # of even length, as runs are
 
 
 def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
@@ -585,19 +555,19 @@ def write_section(stream: TextIO, resources: Mapping[str, Path]) -> None:
     for number, (name, path) in enumerate(resources.items()):
         stream.write(f'{"," * bool(number)}\n      {name}: "0x{_ALIGNMENT.to_bytes(4, "little").hex()}')
         with path.open("rb") as source:
-            while data := source.read(_CHUNK):
+            while data := source.read(_PIECE):
                 stream.write(data.hex())
         stream.write('"')
     stream.write("\n    }\n  }\n#-}\n")
 
 
-def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
-    """Return the text without the data of its resources, and the data by name.
+def separate(text: bytes) -> tuple[bytes, dict[str, bytes]]:
+    """Return the text without the data of its resources, and their digits by name.
 
     The number of lines stays. Text with a section of another form than MLIR prints is unchanged, for MLIR
     to read or refuse.
     """
-    found: dict[str, Digits] = {}
+    found: dict[str, bytes] = {}
     kept, copied, at = [], 0, 0
     while (at := text.find(b"{-#", at)) >= 0:
         if text[text.rfind(b"\n", 0, at) + 1 : at].strip():  # in a string or a comment
@@ -613,7 +583,7 @@ def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
             at = end + 1
             if end > start:
                 try:
-                    found[_unquoted(entry[1])] = Digits(text=text, start=start, end=end)
+                    found[_unquoted(entry[1])] = text[start:end]
                 except UnicodeDecodeError:
                     return text, {}
                 kept.append(text[copied:start])
@@ -623,9 +593,9 @@ def separate(text: bytes) -> tuple[bytes, dict[str, Digits]]:
     return b"".join([*kept, text[copied:]]), found
 
 
-def separate_dense(text: bytes) -> tuple[bytes, dict[str, Digits]]:
-    """Return the text with resources in place of large hexadecimal `dense` attributes, and their data."""
-    found: dict[str, Digits] = {}
+def separate_dense(text: bytes) -> tuple[bytes, dict[str, bytes]]:
+    """Return the text with resources in place of large hexadecimal `dense` attributes, and their digits."""
+    found: dict[str, bytes] = {}
     kept, copied, at = [], 0, 0
     if _DENSE.encode() in text:
         return text, {}
@@ -635,7 +605,7 @@ def separate_dense(text: bytes) -> tuple[bytes, dict[str, Digits]]:
         is_large = end - start >= 2 * _LARGE_BYTES or text.startswith(_MARK, start)
         if is_large and not (end - start) % 2:
             name = f"{_DENSE}{len(found)}"
-            found[name] = Digits(text=text, start=start, end=end)
+            found[name] = text[start:end]
             kept.append(text[copied:at] + f'dense_resource<"{name}"'.encode())
             copied = end + 1
         at = start
