@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpubuild.model.step import Step, StepKind
 from gpubuild.support.text import one_line
 
 LINK = "link"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an SConstruct asks for, by absolute paths. ``variant`` is a profile and definitions."""
+
+    file: str
+    build_dir: str
+    variant: list[Any]
+    jobs: int
+    use_cache: bool
+    executor: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from gpubuild.model.step import Input, LibraryParams, LinkParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.scons import sketch
-from gpubuild.scons.node import Node, node_of
+from gpubuild.scons.node import Node, Request, node_of
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import visible
@@ -70,22 +70,13 @@ class Session:
     written if everything is up to date.
     """
 
-    def __init__(
-        self,
-        file: str,
-        build_dir: str,
-        jobs: int,
-        *,
-        variant: list[Any],
-        use_cache: bool = True,
-        executor: str = "",
-    ) -> None:
+    def __init__(self, asked: Request) -> None:
         self.project: Project
-        self.project, self._witness = load_witnessed(
-            Path(file), Variant(profile=variant[0], defines=tuple(variant[1]))
-        )
-        self._file, self._build_dir, self._variant = file, build_dir, variant
-        self.layout = Layout(root=self.project.root, build_dir=Path(build_dir))
+        profile, defines = asked.variant
+        variant = Variant(profile=profile, defines=tuple(defines))
+        self.project, self._witness = load_witnessed(Path(asked.file), variant)
+        self._asked = asked
+        self.layout = Layout(root=self.project.root, build_dir=Path(asked.build_dir))
         settings = Settings.from_environ()
         self._fingerprints: dict[str, str] = {}
         self._programs: dict[str, list[Node]] = {}
@@ -97,10 +88,15 @@ class Session:
         self._warned: set[str] = set()
         self._printing = threading.Lock()
         self._open = ExitStack()
-        request = BuildOptions(build_dir=Path(build_dir), jobs=jobs, use_cache=use_cache, executor=executor)
+        request = BuildOptions(
+            build_dir=self.layout.build_dir,
+            jobs=asked.jobs,
+            use_cache=asked.use_cache,
+            executor=asked.executor,
+        )
         if execute_settings(self.project.execute, settings, request) is not None:
             # Then -j counts steps that wait for workers, too.
-            request = replace(request, jobs=min(jobs, len(os.sched_getaffinity(0))))
+            request = replace(request, jobs=min(asked.jobs, len(os.sched_getaffinity(0))))
         self._builder: Builder = self._open.enter_context(
             open_builder(self.project, settings, request, self, witness=self._witness)
         )
@@ -186,7 +182,7 @@ class Session:
             warnings = dict.fromkeys(w for record in records if record for w in record.result.warnings)
             folders = (str(s.dynamic_dir) for s in self._steps.values() if s.dynamic_dir)
             data = self._witness.prove(
-                request=sketch.request(self._file, self._build_dir, self._variant),
+                request=sketch.request(self._asked),
                 project=self.project,
                 plan=plan,
                 state=self._builder.state,
@@ -194,7 +190,7 @@ class Session:
                 facts={"steps": len(self._steps), "programs": [], "warnings": list(warnings)},
                 show=sketch.document(self.project.programs, self._programs, folders),
             )
-        path = sketch.path_for(self._build_dir)
+        path = sketch.path_for(self._asked)
         with suppress(OSError):
             if data is not None:
                 null_build.write(path, data)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpubuild.build import null_build
-from gpubuild.scons.node import Node
+from gpubuild.scons.node import Node, Request
 
 _VERSION = "scons sketch 1"  # of the stored form; part of the request
 _STORED = ("kind", "targets", "sources", "headers", "title", "options", "signature")  # fields of a node
@@ -38,21 +38,21 @@ class Sketch:
         return Node(id=step_id, **fields)
 
 
-def request(file: str, build_dir: str, variant: list[Any]) -> null_build.Request:
+def request(asked: Request) -> null_build.Request:
     """Return the request of a sketch, which differs from those of the command line."""
-    return [_VERSION, file, build_dir, *variant]
+    return [_VERSION, asked.file, asked.build_dir, *asked.variant]
 
 
-def path_for(build_dir: str) -> str:
+def path_for(asked: Request) -> str:
     """Return the file of the sketch of a build folder. Two project files never share a folder."""
-    return f"{build_dir}/.gpubuild/scons-sketch"
+    return f"{asked.build_dir}/.gpubuild/scons-sketch"
 
 
-def read(file: str, build_dir: str, variant: list[Any]) -> Sketch | None:
+def read(asked: Request) -> Sketch | None:
     """Return the sketch of a build folder if its proof holds, else ``None``."""
     try:
-        found = null_build.read(path_for(build_dir))
-        if found is None or not found.proves(request(file, build_dir, variant)):
+        found = null_build.read(path_for(asked))
+        if found is None or not found.proves(request(asked)):
             return None
         document = found.show()
         if any(sorted(os.listdir(folder)) != names for folder, names in document["folders"].items()):

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpubuild.errors import EXIT_USAGE, GpubuildError, UsageError
 from gpubuild.scons import sketch
-from gpubuild.scons.node import LINK, Node
+from gpubuild.scons.node import LINK, Node, Request
 from gpubuild.support.text import suggestion, visible
 
 if TYPE_CHECKING:
@@ -94,14 +94,16 @@ def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa:
         _refuse_repository(file)
         profile = str(env["GPUBUILD_CONFIG"])
         folder = env["GPUBUILD_DIR"]
+        defines = [n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()]
         return front_of(
-            file.abspath,
-            env.Dir(f"#build-{profile}" if profile and folder == "#build" else folder).abspath,
-            int(env.GetOption("num_jobs")),
-            profile=profile,
-            defines=[n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()],
-            use_cache=bool(env["GPUBUILD_CACHE"]),
-            executor=str(env["GPUBUILD_EXECUTOR"]),
+            Request(
+                file=file.abspath,
+                build_dir=env.Dir(f"#build-{profile}" if profile and folder == "#build" else folder).abspath,
+                variant=[profile, defines],
+                jobs=int(env.GetOption("num_jobs")),
+                use_cache=bool(env["GPUBUILD_CACHE"]),
+                executor=str(env["GPUBUILD_EXECUTOR"]),
+            )
         )
     except GpubuildError as error:
         _stop(error)
@@ -205,32 +207,17 @@ def _stop(error: GpubuildError) -> NoReturn:
 class Front:
     """The nodes of a project in one build folder. Opens a session only when the sketch is not enough.
 
-    Paths are absolute. Raises ``ConfigError`` and ``UsageError`` without a valid sketch and project.
+    Raises ``ConfigError`` and ``UsageError`` without a valid sketch and project.
     """
 
-    def __init__(
-        self,
-        file: str,
-        build_dir: str,
-        jobs: int,
-        *,
-        profile: str,
-        defines: list[str],
-        use_cache: bool,
-        executor: str,
-    ) -> None:
-        self.file = file
-        self.variant = [profile, defines]
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.known: set[str] = set()  # ids of steps that SCons has nodes of
-        self._build_dir = build_dir
-        self._jobs = jobs
-        self._use_cache = use_cache
-        self._executor = executor
         self._requested: dict[str, None] = {}  # programs, in order
         self._opening = threading.Lock()
         self._session: Session | None = None
         self._failure: GpubuildError | None = None
-        self._sketch = sketch.read(file, build_dir, self.variant)
+        self._sketch = sketch.read(request)
         if self._sketch is None:
             self.session()
         else:
@@ -278,14 +265,7 @@ class Front:
                 from gpubuild.scons.session import Session
 
                 try:
-                    session = Session(
-                        self.file,
-                        self._build_dir,
-                        self._jobs,
-                        variant=self.variant,
-                        use_cache=self._use_cache,
-                        executor=self._executor,
-                    )
+                    session = Session(self.request)
                     for program in self._requested:
                         session.nodes(program, as_sketched=True)
                 except GpubuildError as error:
@@ -295,39 +275,23 @@ class Front:
             return self._session
 
 
-def front_of(
-    file: str,
-    build_dir: str,
-    jobs: int,
-    *,
-    profile: str = "",
-    defines: list[str],
-    use_cache: bool,
-    executor: str = "",
-) -> Front:
-    """Return the front of ``build_dir``, made on first use.
+def front_of(request: Request) -> Front:
+    """Return the front of the build folder, made on first use.
 
     Raises ``ConfigError``, and ``UsageError`` if two project files, or two variants, share a build folder.
     """
+    file, build_dir = request.file, request.build_dir
     front = _fronts.get(build_dir)
     if front is None:
-        front = _fronts[build_dir] = Front(
-            file,
-            build_dir,
-            jobs,
-            profile=profile,
-            defines=defines,
-            use_cache=use_cache,
-            executor=executor,
-        )
-    if front.file != file:
+        front = _fronts[build_dir] = Front(request)
+    both = ""
+    if front.request.file != file:
+        both = f"{file} and {front.request.file}"
+    elif front.request.variant != request.variant:
+        both = f"two variants of {file}"
+    if both:
         raise UsageError(
-            f"{file} and {front.file} would both build in {build_dir}",
-            hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
-        )
-    if front.variant != [profile, defines]:
-        raise UsageError(
-            f"two variants of {file} would both build in {build_dir}",
+            f"{both} would both build in {build_dir}",
             hint="give one of them another folder: env.GpuProgram(…, GPUBUILD_DIR='build2')",
         )
     return front
