@@ -1,7 +1,7 @@
 """A FileCheck file for each pass: what it makes of a module, by itself.
 
 ``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, or of a pipeline on tensors
-(``linalg``), as ``single_pass.py`` does; an option is ``--fast-math``, ``--debug``, ``--debug-full`` or
+(``linalg``), as ``gpubuild pass`` does; an option is ``--fast-math``, ``--debug``, ``--debug-full`` or
 ``--sanitize=CHECK[,CHECK]``. A pass of many parts has several files, ``PASS.TOPIC.mlir``. The lines of the
 result, or of the error, are checked by the prefix CHECK, or where a file has several runs by that of the
 target in capitals (``SM_60``).
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from passes.single_pass import target_params
 from unit.engine.device_steps import in_child
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.lowering import passes_of, run_range
 from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.source import tensors

@@ -1,7 +1,7 @@
 """Lowering of a gpu.module by the ordered table of passes of a back end.
 
-Here are the driver for GPUs, which ends in LLVM IR text, the driver of single passes for tests, and
-the passes that several back ends have in their tables.
+Here are the driver for GPUs, which ends in LLVM IR text, the driver of single passes for tests and
+``gpubuild pass``, and the passes that several back ends have in their tables.
 """
 
 from __future__ import annotations

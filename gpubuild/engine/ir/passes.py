@@ -1,7 +1,7 @@
 """The named passes of a lowering in MLIR, and the driver that runs them in order.
 
-A back end exports one ordered table of passes. Dumps and tests refer to passes by name;
-each has a FileCheck file of its name in ``tests/passes/``.
+A back end exports one ordered table of passes. Dumps, the hidden ``gpubuild pass`` command and tests
+refer to passes by name; each has a FileCheck file of its name in ``tests/passes/``.
 """
 
 from __future__ import annotations

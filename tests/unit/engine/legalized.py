@@ -1,8 +1,8 @@
 """Modules after all passes of legalization for a chip, in a child."""
 
-from passes.single_pass import target_params
 from unit.engine.device_steps import in_child, kernel
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.lowering import run_range
 
 FIRST, LAST = "expand-matrices", "lower-vector-patterns"

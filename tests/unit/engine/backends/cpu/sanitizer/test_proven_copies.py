@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 from mlir import ir
-from passes.single_pass import target_params
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import VERSIONED, nested
 from gpubuild.engine.backends.cpu.passes import PASSES, start

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mlir import ir
-from passes.single_pass import target_params
 
+from gpubuild.cli.single_pass import target_params
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import nested, operations
 from gpubuild.engine.backends.cpu.passes import PASSES, start
