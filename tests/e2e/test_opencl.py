@@ -350,3 +350,44 @@ def test_profiles_as_the_cpu_does(printing: Path) -> None:
             assert kernel["device"].startswith(device)
             mean = kernel["total_ns"] // kernel["launches"]
             assert kernel["min_ns"] <= mean <= kernel["max_ns"] <= kernel["total_ns"]
+
+
+LIBRARY = """
+module attributes {gpu.container_module} {
+gpu.module @k {
+  gpu.func @f(%out: memref<1xi32>) kernel {
+    %zero = arith.constant 0 : index
+    %seven = arith.constant 7 : i32
+    memref.store %seven, %out[%zero] : memref<1xi32>
+    gpu.return
+  }
+}
+func.func @call() -> i32 attributes {llvm.emit_c_interface} {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %out = gpu.alloc host_shared () : memref<1xi32>
+  gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%one, %one, %one) args(%out : memref<1xi32>)
+  %value = memref.load %out[%zero] : memref<1xi32>
+  gpu.dealloc %out : memref<1xi32>
+  return %value : i32
+}
+}
+"""
+CALL_EACH = "import ctypes, sys; print([ctypes.CDLL(path).call() for path in sys.argv[1:]])"
+
+
+def test_two_libraries_at_the_end_of_a_process(tmp_path: Path) -> None:
+    """The driver has ended when the second one unloads its modules."""
+    (tmp_path / "k.mlir").write_text(LIBRARY)
+    programs = {name: {"sources": ["k.mlir"], "product": "shared"} for name in ("first", "second")}
+    document = {"version": 1, "targets": {"spirv": {}}, "programs": programs}
+    (tmp_path / "targets.yaml").write_text(yaml.safe_dump(document))
+    done = gpubuild("build", cwd=tmp_path, seeded=True)
+    assert done.code == 0, done.err
+    libraries = [tmp_path / "build" / name / f"lib{name}.so" for name in programs]
+    ran = subprocess.run(
+        [sys.executable, "-c", CALL_EACH, *libraries],
+        env={**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[7, 7]\n", "")
