@@ -10,6 +10,7 @@ import pytest
 from unit.fakes import FaultyStore, MemoryStore
 from unit.world import World, fake_engine
 
+from gpubuild.build import step_runner
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.cache.store import NullStore
@@ -229,3 +230,16 @@ def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: lis
     assert isinstance(world.store, MemoryStore)
     kept = {record.key for record in world.builder().state.records().values()}
     assert kept == set(world.store.records)
+
+
+def test_large_links_are_not_stored(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are linked again: to copy them takes as long, and they would fill the cache."""
+    monkeypatch.setattr(step_runner, "_LARGEST_STORED_LINK", 0)
+    cache = tmp_path / "cache"
+    build(world, cache)
+    assert is_up_to_date(build(world, cache))
+    shutil.rmtree(world.root / "build")
+    statuses = {step.id: step.status for step in build(world, cache).steps}
+    ran = {name for name, status in statuses.items() if status is Status.RAN}
+    assert ran and all(name.endswith("/link") for name in ran), statuses
+    assert {statuses[name] for name in statuses.keys() - ran} == {Status.HIT_LOCAL}
