@@ -101,24 +101,17 @@ def test_a_made_up_project_is_not_named() -> None:
     assert without_project(missing) is missing
 
 
-def test_the_line_and_a_caret_are_shown(tmp_path: Path) -> None:
+def test_lines_are_quoted(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/k.mlir").write_text("first\n  second line\n")
-    error = shown(StepError("no", diagnostics=[at("sub/k.mlir", 2, 3)]), tmp_path)
-    assert error.render() == "no (program app)\nsub/k.mlir:2:3: error: wrong\n    second line\n    ^"
-
-
-def test_notes_are_quoted_too(tmp_path: Path) -> None:
-    (tmp_path / "k.mlir").write_text("first\nsecond\n")
-    (found,) = diagnostics(tmp_path, at("k.mlir", 1, notes=(at("k.mlir", 2),)))
-    assert found.source_line == "first"
-    assert found.notes[0].source_line == "second"
-
-
-def test_a_line_that_is_known_stays(tmp_path: Path) -> None:
-    (tmp_path / "k.mlir").write_text("another text\n")
-    (found,) = diagnostics(tmp_path, at("k.mlir", 1, source_line="as parsed"))
-    assert found.source_line == "as parsed"
+    given = at("sub/k.mlir", 2, 3, notes=(at("sub/k.mlir", 1),))
+    error = shown(StepError("no", diagnostics=[given]), tmp_path)
+    assert error.render() == (
+        "no (program app)\nsub/k.mlir:2:3: error: wrong\n    second line\n    ^\n"
+        "sub/k.mlir:1:1: error: wrong\n  first\n  ^"
+    )
+    (known,) = diagnostics(tmp_path, at("sub/k.mlir", 1, source_line="as parsed"))
+    assert known.source_line == "as parsed"
 
 
 @pytest.mark.parametrize(
@@ -174,20 +167,16 @@ def failure(target: str, message: str = "target {} cannot compile 'x.y'", **more
 
 
 def test_like_errors_are_one_that_lists_the_targets() -> None:
-    (joined,) = grouped([failure("sm_60"), failure("sm_90"), failure("cpu")])
+    errors = [failure("sm_60"), failure("sm_90"), failure("cpu")]
+    before = [error.render() for error in errors]
+    (joined,) = grouped(errors)
+    assert [error.render() for error in errors] == before
     assert joined.render() == (
         "targets sm_60, sm_90, cpu cannot compile 'x.y' "
         "(program app, module @k, targets sm_60, sm_90, cpu, stage lower)\n"
         "k.mlir:3:5: error: no such thing\n"
         "  reproduce: show sm_60"
     )
-
-
-def test_grouping_leaves_the_errors_of_the_report_as_they_are() -> None:
-    errors = [failure("sm_60"), failure("sm_90")]
-    before = [error.render() for error in errors]
-    grouped(errors)
-    assert [error.render() for error in errors] == before
 
 
 def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:

@@ -54,13 +54,6 @@ def wait_until_told(told: Told) -> None:
     raise AssertionError("no build waits")
 
 
-def test_it_is_held_and_dropped(tmp_path: Path) -> None:
-    layout = layout_of(tmp_path)
-    with build_lock(layout, Silent()):
-        assert is_held(layout)
-    assert not is_held(layout)
-
-
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_lock_file_that_goes_while_another_build_waits(tmp_path: Path, replaced: bool) -> None:
     """Whoever waited holds the file that is there now, not the one that was deleted."""
@@ -123,6 +116,7 @@ def test_a_file_system_without_lasting_numbers_of_files(
     monkeypatch.setattr("os.path.samestat", lambda *_: False)
     with build_lock(layout_of(tmp_path), Silent()):
         assert is_held(layout_of(tmp_path))
+    assert not is_held(layout_of(tmp_path))
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -35,9 +35,7 @@ def plan(folder: Path) -> Plan:
     compile_ = Step(
         id="app/compile/k/sm_90",
         kind=StepKind.COMPILE,
-        params=CompileParams(
-            module="k", target=Target(name="sm_90", kind="nvvm", chip="sm_90", triple="nvptx64-nvidia-cuda")
-        ),
+        params=CompileParams(module="k", target=SM_90),
         inputs=(),
         outputs=(Output(name="info", path=folder / "info"),),
         program="app",
