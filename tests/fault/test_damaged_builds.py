@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -199,9 +199,8 @@ def test_a_clock_that_jumps(
         os.utime(pristine / "app.mlir", (shifted, shifted))
         assert build_as_is(world).ok
         assert (pristine / PROGRAM).read_bytes() == right[variant]
-        store = DiskStore(pristine / "cache")
-        collect(store, max_age_seconds=3600.0)  # whatever that evicts
-        store.close()
+        with closing(DiskStore(pristine / "cache")) as store:
+            collect(store, max_age_seconds=3600.0)  # whatever that evicts
     monkeypatch.undo()
     check(world, pristine / "cache", right, variant=3)
 

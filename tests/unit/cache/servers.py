@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import socketserver
@@ -76,20 +77,8 @@ def make_certificate(folder: Path, *, name: str = "localhost", days: int = 2) ->
         "basicConstraints = CA:FALSE\n"
     )
     config = ("-config", "openssl.cnf")
-    openssl(
-        "req",
-        "-x509",
-        *curve,
-        *config,
-        "-extensions",
-        "ca",
-        "-days",
-        "2",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    )
+    days_of_ca = ("-extensions", "ca", "-days", "2")
+    openssl("req", "-x509", *curve, *config, *days_of_ca, "-keyout", "ca.key", "-out", "ca.pem")
     openssl("req", *curve, *config, "-subj", f"/CN={name}", "-keyout", "server.key", "-out", "server.csr")
     openssl(
         "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
@@ -177,14 +166,8 @@ class Raw:
                     data += chunk
                 head, _, body = data.partition(b"\r\n\r\n")
                 text = head.decode("latin-1")
-                length = next(
-                    (
-                        int(line.split(":")[1])
-                        for line in text.splitlines()
-                        if line.lower().startswith("content-length")
-                    ),
-                    0,
-                )
+                found = re.search(r"^content-length:(.*)", text, re.M | re.I)
+                length = int(found[1]) if found else 0
                 while len(body) < length:
                     chunk = self.request.recv(65536)
                     if not chunk:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,8 @@ HIT = Status.HIT_LOCAL
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     """One result."""
-    store = DiskStore(tmp_path / "cache")
-    assert store.publish(KEY, *make_result(tmp_path / "out"))
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.publish(KEY, *make_result(tmp_path / "out"))
     return tmp_path / "cache"
 
 
