@@ -1,7 +1,5 @@
 """A project that is built on this machine and on clusters, and what its builds make."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -62,6 +60,7 @@ def two_workers(folder: Path, **variables: str) -> Iterator[Cluster]:
     with Cluster(folder) as made:
         for name in ("w1", "w2"):
             made.start_worker(name, **variables)
+        made.wait_for_workers(2)
         yield made
 
 

@@ -1,7 +1,5 @@
 """A real Dask cluster of processes on this machine, and what is left of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

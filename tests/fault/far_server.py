@@ -1,7 +1,5 @@
 """Far server: what a remote cache says to a build, good or spoiled, and what the build does then."""
 
-from __future__ import annotations
-
 import socket
 import zlib
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 A lost segment is sent again after 200 ms, and all that follow wait for it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys

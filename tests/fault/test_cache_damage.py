@@ -1,7 +1,5 @@
 """Damage on disk: whatever a file of the cache holds, readers see the exact result or a miss."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

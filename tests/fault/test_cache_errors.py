@@ -1,7 +1,5 @@
 """Failing system calls: every method of the store returns, with one warning per cause."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3
@@ -101,23 +99,37 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
         assert store.publish(KEY, result, files)
 
 
-def test_an_index_locked_by_a_dead_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    """A client of the index of a cache with one result; for its locks nobody waits long."""
     monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.publish(KEY, *make_result(tmp_path / "out"))
+    with closing(sqlite3.connect(tmp_path / "cache/index/cache.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def test_an_index_locked_by_a_dead_client(holder: sqlite3.Connection, tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
-    with closing(DiskStore(tmp_path / "cache")) as before:
-        assert before.publish(KEY, result, files)
-        with closing(sqlite3.connect(tmp_path / "cache/index/cache.db", isolation_level=None)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
-            assert not before.publish(OTHER_KEY, result, files)
-            for _ in range(2):
-                with closing(DiskStore(tmp_path / "cache")) as reader:
-                    assert reader.lookup(KEY) == result
-                    assert not reader.publish(OTHER_KEY, result, files)
-                assert len(reader.warnings) == 1 and "locked" in reader.warnings[0]
-            holder.execute("ROLLBACK")
-        assert not before.publish(OTHER_KEY, result, files), "writing is given up, not tried again and again"
-        assert before.lookup(KEY) == result
-        assert len(before.warnings) == 1
+    holder.execute("BEGIN IMMEDIATE")
+    for _ in range(2):
+        with closing(DiskStore(tmp_path / "cache")) as reader:
+            assert reader.lookup(KEY) == result
+            assert not reader.publish(OTHER_KEY, result, files)
+            assert len(reader.warnings) == 1 and "locked" in reader.warnings[0]
+    holder.execute("ROLLBACK")
     with closing(DiskStore(tmp_path / "cache")) as after:
         assert after.publish(OTHER_KEY, result, files)
         assert after.stats().records == 2
+
+
+def test_an_index_that_becomes_locked_costs_one_wait(holder: sqlite3.Connection, tmp_path: Path) -> None:
+    result, files = make_result(tmp_path / "out")
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.lookup(KEY) == result
+        holder.execute("BEGIN IMMEDIATE")
+        assert not store.publish(OTHER_KEY, result, files)
+        holder.execute("ROLLBACK")
+        assert not store.publish(OTHER_KEY, result, files), "writing is given up, not tried again and again"
+        assert store.lookup(KEY) == result
+        assert len(store.warnings) == 1

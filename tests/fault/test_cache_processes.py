@@ -1,7 +1,5 @@
 """Several processes, some of them killed, around one cache."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

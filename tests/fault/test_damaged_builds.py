@@ -1,7 +1,5 @@
 """Whole builds around a damaged or failing cache: the right program, every time."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

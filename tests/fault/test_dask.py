@@ -1,7 +1,5 @@
 """Builds on a Dask cluster of real processes: the bytes are those of a local build, whatever fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """``gpubuild worker`` and ``gpubuild doctor --remote`` with real schedulers, and certificates."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

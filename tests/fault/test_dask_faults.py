@@ -3,8 +3,6 @@
 GPUBUILD_TEST_FAULTS is the number of points of each fault; without it, some faults have one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Which steps go to which workers, from the command, SCons and Python. Bytes are those of a local build."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

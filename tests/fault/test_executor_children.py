@@ -1,7 +1,5 @@
 """No process of a build outlives it, however the build ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A remote cache that is not there, goes away or comes back: the build goes on."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -64,4 +62,4 @@ def test_a_server_that_recovers(good: dict[str, bytes], tmp_path: Path, status: 
 
     with Raw(serve(good, spoil)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert settled(store, tmp_path)
-        assert store.warnings == ()
+    assert store.warnings == ()

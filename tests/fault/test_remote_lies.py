@@ -1,7 +1,5 @@
 """A remote cache that sends something else than it was asked for costs time, never correctness."""
 
-from __future__ import annotations
-
 import socket
 import zlib
 from collections.abc import Callable
@@ -19,7 +17,7 @@ from gpubuild.model.digest import digest_bytes
 def test_the_good_server_hits(good: dict[str, bytes], tmp_path: Path) -> None:
     with Raw(serve(good)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert settled(store, tmp_path) and store.is_remote(KEY)
-        assert store.warnings == ()
+    assert store.warnings == ()
 
 
 LIES: dict[str, Callable[[str, bytes], bytes | None]] = {
@@ -61,8 +59,8 @@ def test_a_server_that_lies(good: dict[str, bytes], tmp_path: Path, lie: str, wh
     with Raw(serve(good, spoil)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert not settled(store, tmp_path)
         builds_on(store, tmp_path)
-        assert 1 <= len(store.warnings) <= 2, store.warnings
-        assert len(server.requests) < 25
+    assert 1 <= len(store.warnings) <= 2, store.warnings
+    assert len(server.requests) < 25
 
 
 @pytest.mark.parametrize("where", ["/ac/", "/cas/"])

@@ -1,7 +1,5 @@
 """A remote cache that stalls or drips is not waited for longer than the limits say."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 from dataclasses import replace
@@ -75,11 +73,11 @@ def test_a_server_that_is_slow(tmp_path: Path, outlasted: list[str], how: str, m
             assert store.lookup(digest_bytes(bytes([n]))) is None
             store.publish(digest_bytes(bytes([n])), *make_result(tmp_path / "out"))
         builds_on(store, tmp_path)
-        # Three failures of three attempts each, not 36 time limits.
-        assert method == "PUT" or sum(head.startswith("GET") for head in server.requests) <= 9
-        assert not outlasted
-        assert 1 <= len(store.warnings) <= 2, store.warnings
-        assert any("rest of this build" in w or "in time" in w for w in store.warnings)
+    # Three failures of three attempts each, not 36 time limits.
+    assert method == "PUT" or sum(head.startswith("GET") for head in server.requests) <= 9
+    assert not outlasted
+    assert 1 <= len(store.warnings) <= 2, store.warnings
+    assert any("rest of this build" in w or "in time" in w for w in store.warnings)
 
 
 def test_a_size_that_is_claimed_buys_no_time(tmp_path: Path) -> None:
@@ -122,4 +120,4 @@ def test_an_interrupted_build_does_not_wait_for_uploads(tmp_path: Path, outlaste
         for n in range(20):
             store.publish(digest_bytes(bytes([n])), *make_result(tmp_path / "out"))
         store.cancel()
-        assert not outlasted
+    assert not outlasted

@@ -1,7 +1,5 @@
 """What is sent to a remote cache, and what follows when it takes only a part."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -28,9 +26,10 @@ def test_what_is_sent_is_what_is_read(tmp_path: Path) -> None:
         else:
             client.sendall(reply(kept[path]) if path in kept else NOT_FOUND)
 
-    with Raw(answer) as server, closing(open_tiered(tmp_path / "first", server.url)) as first:
-        result, files = make_result(tmp_path / "out")
-        first.publish(KEY, result, files)
+    with Raw(answer) as server:
+        with closing(open_tiered(tmp_path / "first", server.url)) as first:
+            result, files = make_result(tmp_path / "out")
+            first.publish(KEY, result, files)
         with closing(open_tiered(tmp_path / "second", server.url)) as second:
             assert settled(second, tmp_path)
     assert list(kept)[-1] == f"/cache/ac/{KEY}", "the record comes after what it names"
@@ -46,8 +45,8 @@ def test_a_server_that_takes_blobs_but_fails_leaves_no_record(tmp_path: Path) ->
 
     with Raw(answer) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         store.publish(KEY, *make_result(tmp_path / "out"))
-        assert not any("/ac/" in head for head in server.requests)
-        assert len(store.warnings) == 1
+    assert not any("/ac/" in head for head in server.requests)
+    assert len(store.warnings) == 1
 
 
 def test_a_server_that_takes_blobs_but_no_records(tmp_path: Path) -> None:
@@ -64,12 +63,10 @@ def test_a_server_that_takes_blobs_but_no_records(tmp_path: Path) -> None:
         for n in range(12):
             result, files = make_result(tmp_path / f"out{n}", {"object": bytes([n])})
             store.publish(digest_bytes(bytes([n])), result, files)
-        off = [
-            warning for warning in store.warnings if "not written to for the rest of this build" in warning
-        ]
-        assert len(off) == 1 and off[0].endswith("it answered 400 Bad Request: not an ActionResult")
-        # Uploads that were under way when the third one failed may end.
-        assert sum("/ac/" in head for head in server.requests) <= 3 + 4
+    off = [warning for warning in store.warnings if "not written to for the rest of this build" in warning]
+    assert len(off) == 1 and off[0].endswith("it answered 400 Bad Request: not an ActionResult")
+    # Uploads that were under way when the third one failed may end.
+    assert sum("/ac/" in head for head in server.requests) <= 3 + 4
 
 
 def test_a_server_that_refuses_before_it_has_read_everything(tmp_path: Path) -> None:

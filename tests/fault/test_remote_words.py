@@ -1,7 +1,5 @@
 """A remote cache's texts are reported, our credentials never."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -39,8 +37,8 @@ def test_credentials_are_in_nothing_that_is_kept(tmp_path: Path) -> None:
         closing(open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")) as store,
     ):
         store.publish(KEY, *make_result(tmp_path / "out"))
-        assert all("s3cret" in head for head in server.requests)
-        assert not any(b"s3cret" in body for body in server.bodies)
+    assert all("s3cret" in head for head in server.requests)
+    assert not any(b"s3cret" in body for body in server.bodies)
     for path in (tmp_path / "cache").rglob("*"):
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
 

@@ -1,7 +1,5 @@
 """A build on real SLURM through dask-jobqueue: two nodes on this machine, one cancelled in mid-build."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ The engine is the fake one of the unit tests, so that a build takes milliseconds
 be killed; cache, state, scheduling and files are the real ones.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Messages: errors and warnings as annotations of GitHub and as SARIF."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

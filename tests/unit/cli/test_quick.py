@@ -1,7 +1,5 @@
 """The quick answer to ``build``: it must read arguments as the whole parser does, or not at all."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys
