@@ -1,7 +1,5 @@
 """The runtime's calls on Intel's OpenCL driver for CPUs, with kernels in LLVM's assembly."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Streams of the CPU device: order, concurrency, the end of a program; from C and through the mgpu* ABI."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Shared libraries with the runtime in them, which programs open with dlopen and close again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
