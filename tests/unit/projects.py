@@ -1,7 +1,5 @@
 """Projects made by hand, for tests that need no YAML."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gpubuild.model.project import CacheConfig, Program, Project

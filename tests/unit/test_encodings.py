@@ -1,7 +1,5 @@
 """Text of files is UTF-8 whatever the locale says, and what a terminal lacks is spelt out."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

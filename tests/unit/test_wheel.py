@@ -3,8 +3,6 @@
 `.ci/release-dry-run` builds the packages themselves and tries them in empty environments.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

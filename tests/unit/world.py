@@ -1,7 +1,5 @@
 """World: a project on disk, a fake engine and fake tools, to build it over and over in milliseconds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

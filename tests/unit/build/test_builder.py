@@ -1,7 +1,5 @@
 """The builder against a fake engine: what runs, what is reused, what is reported."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Diagnosis: what an error of a step is completed with before its reader sees it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A cached preprocessor run serves only where the preprocessor would read the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

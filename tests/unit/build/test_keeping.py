@@ -1,7 +1,5 @@
 """Keeping: what is up to date in a build folder gets into a cache that lacks it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Lock: one build at a time, also when `clean` deletes the lock file while others wait."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

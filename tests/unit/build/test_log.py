@@ -1,7 +1,5 @@
 """The build log: what a line tells, what survives damage and trimming."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

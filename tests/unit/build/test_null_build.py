@@ -1,7 +1,5 @@
 """The record of the last build: its quick answer is right whenever it is given. Tests try to break it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Leftovers: outputs of steps that no longer exist are deleted, and nothing else."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reasons: in words that name what a person changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

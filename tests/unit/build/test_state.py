@@ -1,7 +1,5 @@
 """The build state: what is believed of files, what survives saving, and what damage does."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Watching: what counts as changed, and when."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Results to store: a few small files and the record that describes them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

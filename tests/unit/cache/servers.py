@@ -1,7 +1,5 @@
 """Servers to test the remote cache with: a real nginx, and one of our own that misbehaves."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -14,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 OPENSSL = shutil.which("openssl")
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
@@ -150,7 +149,7 @@ class Raw:
     ``requests`` holds the head of each one, ``bodies`` what followed it.
     """
 
-    def __init__(self, answer: Callable[[Raw, str, socket.socket], None]) -> None:
+    def __init__(self, answer: Callable[[Self, str, socket.socket], None]) -> None:
         self.requests: list[str] = []
         self.bodies: list[bytes] = []
         self.stop = threading.Event()
@@ -186,7 +185,7 @@ class Raw:
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/cache"
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 

@@ -1,7 +1,5 @@
 """A real bazel-remote to test with, where there is one: on PATH, or named by GPUBUILD_TEST_BAZEL_REMOTE."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The remote cache over TLS: a real nginx with a certificate that a throw-away authority signed."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Which store a build gets: what the project file, GPUBUILD_CACHE and the remote cache's variables say."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

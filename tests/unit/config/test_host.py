@@ -1,7 +1,5 @@
 """Options of compilers: which are taken, and why others are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 # ruff: noqa: E501 - a table reads best with one row a line

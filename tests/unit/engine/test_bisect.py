@@ -1,7 +1,5 @@
 """Failures without a location: the search for their operation."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

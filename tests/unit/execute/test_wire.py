@@ -1,7 +1,5 @@
 """The wire form: what travels arrives, and nothing else is accepted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The action key: injective, and sensitive to every field."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from pathlib import Path
 

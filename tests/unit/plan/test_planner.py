@@ -1,7 +1,5 @@
 """From a project and scan results to steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

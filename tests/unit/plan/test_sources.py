@@ -1,7 +1,5 @@
 """Sources that programs have compiled in several ways."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

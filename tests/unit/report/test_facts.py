@@ -1,7 +1,5 @@
 """What a report works out of the log: critical path, lanes, savings, changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Action: what SCons compares and prints for a step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our own code in keys: each step has what it imports in its key, and an edit changes no other keys."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 from functools import cache

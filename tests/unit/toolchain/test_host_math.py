@@ -1,7 +1,5 @@
 """Host math: the fingerprint covers what MLIR and LLVM call, and notices other variants of it."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The remote cache against a real nginx, as docs/how-to/ci.md sets it up."""
 
-from __future__ import annotations
-
 import base64
 import stat
 import zlib

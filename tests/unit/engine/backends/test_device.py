@@ -1,7 +1,5 @@
 """NVIDIA and AMD compile steps: objects are what they claim, options are honoured, errors are clear."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The runtime's archive: complete and reproducible, compiled by a build or in a wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

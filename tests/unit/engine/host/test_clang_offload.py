@@ -1,7 +1,5 @@
 """Host objects for clang-linker-wrapper: device code in its section, entries, and a record."""
 
-from __future__ import annotations
-
 import re
 import struct
 import subprocess

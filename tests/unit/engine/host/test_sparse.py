@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import pytest
 
 from gpubuild.engine.host import lowering

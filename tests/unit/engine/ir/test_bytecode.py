@@ -1,7 +1,5 @@
 """Sources that are MLIR bytecode: the same outputs as of text, and damaged files."""
 
-from __future__ import annotations
-
 import io
 import random
 from pathlib import Path

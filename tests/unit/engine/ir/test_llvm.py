@@ -1,7 +1,5 @@
 """LLVM through its C API and llvmlite: linking, locations of errors, reproducible outputs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from io import BytesIO

@@ -1,7 +1,5 @@
 """Sources in forms of older MLIR: the error says what to write today."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

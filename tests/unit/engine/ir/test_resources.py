@@ -1,7 +1,5 @@
 """`dense_resource` in outlining and in later steps."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

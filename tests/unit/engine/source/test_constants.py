@@ -1,7 +1,5 @@
 """`gpubuild.constant`: values of `constants:` in constants of MLIR sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

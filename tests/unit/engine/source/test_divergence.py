@@ -1,7 +1,5 @@
 """Barriers that only some work-items reach are reported, and no others."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each pass of the gpu dialect and each of its options has its effect in ``passes: source:``, or an error."""
 
-from __future__ import annotations
-
 import json
 import re
 

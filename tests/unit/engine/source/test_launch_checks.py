@@ -1,7 +1,5 @@
 """Launches with less dynamic workgroup memory than the kernel's views need are refused."""
 
-from __future__ import annotations
-
 import pytest
 from unit.engine.device_steps import in_child, outline_source
 

@@ -1,7 +1,5 @@
 """Outlining: the index, the text of each module, the host part."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Source checks: what MLIR would crash on, or its bindings fail on, is refused with its place."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

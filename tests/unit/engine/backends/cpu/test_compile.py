@@ -1,7 +1,5 @@
 """The whole compile step for CPUs: what it writes, that it is the same every time, what it refuses."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

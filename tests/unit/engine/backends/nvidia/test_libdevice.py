@@ -1,7 +1,5 @@
 """Slices of libdevice: the same code with and without one, and files that are not to be trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """SPIR-V modules, and what LLVM's code generator gets wrong without the back end's care."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import struct
