@@ -118,7 +118,6 @@ def begin(file: Path, until: str = "outline") -> subprocess.Popen[str]:
         text=True,
         env={**os.environ},
     )
-    assert build.stdout is not None
     while until not in (line := build.stdout.readline()):
         assert line, build.communicate()
     return build

@@ -47,7 +47,6 @@ def heals(directory: Path, scratch: Path) -> bool:
 
 def blob_of(store: DiskStore, name: str) -> Blob:
     found = store.lookup(KEY)
-    assert found is not None
     return next(blob for blob in found.blobs if blob.name == name)
 
 

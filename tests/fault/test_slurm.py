@@ -131,7 +131,6 @@ def test_a_job_is_cancelled_in_mid_build(slurm: dict[str, str], tmp_path: Path) 
     )  # fmt: skip
     try:
         assert cluster.stdin is not None
-        assert cluster.stdout is not None
         address = cluster.stdout.readline().strip()
         wait_until(lambda: len(_jobs(slurm)) == 2, 60)
         settings = {"dask": address, "only": True, "timeouts": {"no_worker": 30, "step": 60}}

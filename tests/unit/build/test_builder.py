@@ -327,6 +327,5 @@ def test_missing_source_is_named_with_a_suggestion(world: World) -> None:
     (world.root / "app.mlir").rename(world.root / "apq.mlir")
     report = world.build()
     error = report.failed[0].error
-    assert error is not None
     assert "app.mlir does not exist" in error.message
     assert "apq.mlir" in error.hint

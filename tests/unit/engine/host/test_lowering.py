@@ -95,7 +95,6 @@ def test_select_object_gives_upstreams_llvm_ir(tmp_path: Path, index: int) -> No
     )
     assert ran.text("llvm") == upstream_llvm(ran.text("mlir"))
     size = re.search(r"@saxpy_kernels_binary = internal constant \[(\d+) x i8\]", ran.text("llvm"))
-    assert size is not None
     assert int(size[1]) == len(BLOBS[index])
     assert section(tmp_path, ran.outputs["object"], ".llvm.offloading") is None
 
@@ -165,7 +164,6 @@ def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> No
     error = failing_step(tmp_path / "w", StepKind.HOST, given, located_inputs(tmp_path, text), OUTPUTS)
     assert error.diagnostics, error.render()
     location = error.diagnostics[0].location
-    assert location is not None
     assert location.file.endswith("app.mlir")
     assert location.line in (3, 4)
     assert error.message.startswith("host code cannot lower ")
