@@ -131,7 +131,6 @@ class World:
 
     def builder(self, project: Project | None = None, **options: object) -> Builder:
         build_dir = options.pop("build_dir", self.root / "build")
-        assert isinstance(build_dir, Path)
         self.executor = FakeExecutor(self.engine, workers=2)
         self.events = Events()
         return Builder(

@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpubuild.build.diagnosis import completed, grouped, missing_input, without_project
-from gpubuild.errors import (
-    Diagnostic,
-    GpubuildError,
-    Location,
-    NoRoomError,
-    StepError,
-    ToolNotFoundError,
-)
+from gpubuild.errors import Diagnostic, GpubuildError, Location, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.step import CompileParams, Input, LinkParams, Step, StepKind
 from gpubuild.targets.target import Target
 

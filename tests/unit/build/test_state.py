@@ -71,8 +71,7 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "kept"),
-    [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)],
+    ("header", "kept"), [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)]
 )
 def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, kept: bool) -> None:
     first, second = tmp_path / "one", tmp_path / "two"

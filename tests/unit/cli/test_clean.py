@@ -69,12 +69,7 @@ def test_a_project_that_was_moved_is_cleaned_too(
     (new / "build/other").mkdir()
     (new / "build/other/copy").write_text("saxpy")  # the same content, but not in the program's folder
     assert main(["clean"]) == 0
-    assert left(new) == {
-        "main.c",
-        "build/saxpy/generated.mlir",
-        "build/saxpy/notes.txt",
-        "build/other/copy",
-    }
+    assert left(new) == {"main.c", "build/saxpy/generated.mlir", "build/saxpy/notes.txt", "build/other/copy"}
     assert (project / "build/saxpy/saxpy").exists()
 
 

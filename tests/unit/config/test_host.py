@@ -100,10 +100,7 @@ programs:
         return program.host_of(tmp_path / name, cxx=name.endswith(".cpp"))
 
     assert of("a.c") == CompilerOptions(
-        std="c99",
-        include=("own", "inc"),
-        define=("N=2", "M=3"),
-        flags=("-O1", "-Og", "-Wall", "-w"),
+        std="c99", include=("own", "inc"), define=("N=2", "M=3"), flags=("-O1", "-Og", "-Wall", "-w")
     )
     assert of("b.c") == CompilerOptions(
         std="c11", include=("inc",), define=("N=3", "M=3"), flags=("-O1", "-Og")

@@ -69,12 +69,7 @@ def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
 )
 def test_hsaco(chip: str, features: str, told: str) -> None:
     facts = describe_image(samples.hsaco(chip, features))
-    assert (facts.kind, facts.triple, facts.chip, facts.format) == (
-        "rocdl",
-        "amdgcn-amd-amdhsa",
-        told,
-        "bin",
-    )
+    assert (facts.kind, facts.triple, facts.chip, facts.format) == ("rocdl", "amdgcn-amd-amdhsa", told, "bin")
     (kernel,) = facts.kernels
     assert kernel.registers is not None
     assert kernel.registers > 0

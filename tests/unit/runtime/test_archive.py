@@ -6,14 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import (
-    FLAGS,
-    Runtime,
-    container,
-    cubin,
-    extra_flags,
-    sanitizer_environment,
-)
+from unit.runtime.programs import FLAGS, Runtime, container, cubin, extra_flags, sanitizer_environment
 
 PROGRAM = r"""
 #include <stdint.h>

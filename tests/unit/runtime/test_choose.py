@@ -114,11 +114,7 @@ AMD: list[tuple[str, Images, str]] = [
     ("gfx942:sramecc+:xnack-", code("gfx9-4-generic:xnack+", "gfx9-4-generic"), "gfx9-4-generic hsaco"),
     ("gfx1100", code("gfx11-generic", "gfx1030"), "gfx11-generic hsaco"),
     ("gfx1036", code("gfx10-3-generic", "gfx10-1-generic"), "gfx10-3-generic hsaco"),
-    (
-        "gfx90a:sramecc+:xnack-",
-        [("", hsaco("gfx90a:xnack-")), ("", hsaco("gfx942"))],
-        "gfx90a:xnack- hsaco",
-    ),
+    ("gfx90a:sramecc+:xnack-", [("", hsaco("gfx90a:xnack-")), ("", hsaco("gfx942"))], "gfx90a:xnack- hsaco"),
 ]
 AMD_REFUSES = [
     ("gfx90a:sramecc+:xnack-", "gfx90a:xnack+", "needs another setting of xnack"),

@@ -26,12 +26,7 @@ def compile_c(output: Path, *arguments: object) -> Path:
 
 
 def run(program: Path, *arguments: object, threads: int | str, **variables: str) -> int:
-    environment = {
-        **os.environ,
-        "GPUBUILD_DEVICE": "cpu",
-        "GPUBUILD_CPU_THREADS": str(threads),
-        **variables,
-    }
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": str(threads), **variables}
     done = subprocess.run(
         [program, *map(str, arguments)],
         env=environment,

@@ -153,8 +153,7 @@ def test_debug_gives_line_tables(chip: str) -> None:
 )
 def test_user_libraries_are_linked_as_needed(chip: str, declared: str, call: str) -> None:
     text = kernel(
-        f"%v = {call}.call @scale(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>",
-        extra=declared,
+        f"%v = {call}.call @scale(%x) : (f32) -> f32\nmemref.store %v, %a[%i] : memref<?xf32>", extra=declared
     )
     library = "define float @scale(float %x) { %r = fmul float %x, 3.0\n ret float %r }\n"
     built = compile_module(text, chip, libraries=(library + "define void @unused() { ret void }",))
@@ -345,10 +344,7 @@ def test_rocm_libraries_are_linked_with_their_controls(fast, value, tmp_path) ->
     for name, text in (("ocml.bc", OCML), ("ockl.bc", OCKL)):
         (tmp_path / name).write_bytes(in_child(_bitcode, text))
     built = compile_module(
-        kernel(BESSEL, extra=DECLARED),
-        "gfx90a",
-        fast_math=fast,
-        extra={"rocm-device-libs": (str(tmp_path),)},
+        kernel(BESSEL, extra=DECLARED), "gfx90a", fast_math=fast, extra={"rocm-device-libs": (str(tmp_path),)}
     )
     constant = struct.pack(">f", float(value)).hex()
     assert f"0x{constant}" in built.asm

@@ -25,12 +25,7 @@ from gpubuild.toolchain.find import Toolchain
 MLIR_OPT = Path(next(iter(mlir_package.__path__))) / "bin" / "mlir-opt"
 SM_60 = Target(name="sm_60", kind="nvvm", triple="nvptx64-nvidia-cuda", chip="sm_60")
 SM_90A = Target(
-    name="hopper",
-    kind="nvvm",
-    triple="nvptx64-nvidia-cuda",
-    chip="sm_90a",
-    features="+ptx80",
-    opt_level=2,
+    name="hopper", kind="nvvm", triple="nvptx64-nvidia-cuda", chip="sm_90a", features="+ptx80", opt_level=2
 )
 GFX90A = Target(
     name="gfx90a", kind="rocdl", triple="amdgcn-amd-amdhsa", chip="gfx90a", features="+sramecc,-xnack"
@@ -185,11 +180,7 @@ def test_only_machine_code_has_metadata_of_kernels(tmp_path: Path, given: str) -
 def test_big_blobs_are_exact(tmp_path: Path) -> None:
     blob = bytes(range(256)) * 4096
     ran = run_step(
-        tmp_path,
-        StepKind.BUNDLE,
-        params(targets=(CPU,)),
-        {"object.0": blob, "info.0": INFO},
-        ("binary",),
+        tmp_path, StepKind.BUNDLE, params(targets=(CPU,)), {"object.0": blob, "info.0": INFO}, ("binary",)
     )
     (item,) = read(ran.text("binary"))
     assert item.data == blob
