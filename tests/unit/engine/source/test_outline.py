@@ -73,28 +73,27 @@ def accepted_upstream(text: str) -> bool:
 
 
 def test_index_says_which_modules_call_optional_libraries() -> None:
-    def module(name: str, body: str) -> str:
-        return (
-            f"gpu.module @{name} {{\n  func.func private @__ocml_{name}(f32) -> f32\n"
-            if name == "j0_f32"
-            else f"gpu.module @{name} {{\n"
-        ) + f"  gpu.func @f(%x: f32, %t: i1) kernel {{\n    {body}\n    gpu.return\n  }}\n}}\n"
-
+    declared = "func.func private @__ocml_j0_f32(f32) -> f32"
+    bodies = {
+        "sine": "%s = math.sin %x : f32",
+        "print": 'gpu.printf "%f", %x : f32',
+        "check": 'cf.assert %t, "t"',
+        "j0_f32": "%s = func.call @__ocml_j0_f32(%x) : (f32) -> f32",
+    }
     text = "".join(
-        [
-            module("sine", "%s = math.sin %x : f32"),
-            module("print", 'gpu.printf "%f", %x : f32'),
-            module("check", 'cf.assert %t, "t"'),
-            module("j0_f32", "%s = func.call @__ocml_j0_f32(%x) : (f32) -> f32"),
-        ]
+        f"gpu.module @{name} {{\n  {declared * ('__ocml' in body)}\n"
+        f"  gpu.func @f(%x: f32, %t: i1) kernel {{\n    {body}\n    gpu.return\n  }}\n}}\n"
+        for name, body in bodies.items()
     )
     modules = json.loads(outline_source(text)["index.json"])["modules"]
-    assert {m["name"]: m["calls"] for m in modules} == {
-        "sine": [],
-        "print": [],
-        "check": [],
-        "j0_f32": ["rocdl"],
-    }
+    calls = {m["name"]: m["calls"] for m in modules}
+    assert calls == {"sine": [], "print": [], "check": [], "j0_f32": ["rocdl"]}
+
+
+def in_index(kind: str, triple: str, chip: str, **others: object) -> dict[str, object]:
+    usual = {"features": "", "opt_level": 2, "fast_math": False, "abi": ""}
+    lists = {"flags": [], "assembler_options": [], "link": []}
+    return {"kind": kind, "triple": triple, "chip": chip, **usual, **lists, **others}
 
 
 def test_index_says_what_the_modules_say() -> None:
@@ -105,42 +104,9 @@ def test_index_says_what_the_modules_say() -> None:
     assert first["kernels"] == [{"name": "f", "args": ["f32", "memref<?xf32>"]}]
     assert first["handler"] == "#gpu.select_object<1 : i64>"
     assert first["targets"] == [
-        {
-            "kind": "nvvm",
-            "triple": "nvptx64-nvidia-cuda",
-            "chip": "sm_90",
-            "features": "",
-            "opt_level": 2,
-            "fast_math": True,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": ["x>.bc"],
-        },
-        {
-            "kind": "rocdl",
-            "triple": "amdgcn-amd-amdhsa",
-            "chip": "gfx900",
-            "features": "",
-            "opt_level": 2,
-            "fast_math": False,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": [],
-        },
-        {
-            "kind": "cpu",
-            "triple": "x86_64-unknown-linux-gnu",
-            "chip": "x86-64-v3",
-            "features": "",
-            "opt_level": 1,
-            "fast_math": False,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": [],
-        },
+        in_index("nvvm", "nvptx64-nvidia-cuda", "sm_90", fast_math=True, link=["x>.bc"]),
+        in_index("rocdl", "amdgcn-amd-amdhsa", "gfx900"),
+        in_index("cpu", "x86_64-unknown-linux-gnu", "x86-64-v3", opt_level=1),
     ]
     assert (second["name"], second["index"], second["dialect"]) == ('odd "name', 1, "nvvm")
     assert second["kernels"] == [{"name": "g", "args": ["!llvm.ptr", "i64"]}]
@@ -329,24 +295,16 @@ def test_unknown_target_attribute_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "passes"),
+    ("attribute", "passes", "flags"),
     [
-        ('[#xevm.target<chip = "pvc", flags = {subgroup32}>]', ""),
-        ("", "builtin.module(xevm-attach-target{chip=pvc})"),
+        ('[#xevm.target<chip = "pvc", flags = {subgroup32}>]', "", ["subgroup32"]),
+        ("", "builtin.module(xevm-attach-target{chip=pvc})", []),
     ],
 )
-def test_a_target_of_an_intel_gpu(attribute, passes) -> None:
-    outputs = outline_source(
-        f"gpu.module @k {attribute} {{ gpu.func @f() kernel {{ gpu.return }} }}", passes=passes
-    )
-    (target,) = json.loads(outputs["index.json"])["modules"][0]["targets"]
-    found = {key: target[key] for key in ("kind", "chip", "triple", "flags")}
-    assert found == {
-        "kind": "spirv",
-        "chip": "pvc",
-        "triple": "spirv64v1.3-unknown-unknown",
-        "flags": ["subgroup32"] if attribute else [],
-    }
+def test_a_target_of_an_intel_gpu(attribute, passes, flags) -> None:
+    text = f"gpu.module @k {attribute} {{ gpu.func @f() kernel {{ gpu.return }} }}"
+    (module,) = json.loads(outline_source(text, passes=passes)["index.json"])["modules"]
+    assert module["targets"] == [in_index("spirv", "spirv64v1.3-unknown-unknown", "pvc", flags=flags)]
 
 
 def test_source_that_is_not_utf8(tmp_path: Path) -> None:
