@@ -151,7 +151,7 @@ class Built:
         self.state.remember(step.id, record)
         self.state.save()
 
-    def look(self, *, ok: bool = True) -> dict[Path, Stat | None]:
+    def look(self, *, ok: bool = True) -> dict[Path, "Stat | None"]:
         return around_build(self.layout, self.project, ok=ok)
 
 

@@ -54,8 +54,8 @@ PARAMS = {
     },
     TARGET: {
         "kind": "cpu", "triple": "u", "chip": "sm_90", "features": "+ptx80", "opt_level": 2,
-        "fast_math": True, "flags": ("ftz",), "abi": "500", "assembler_options": ("-lineinfo",), "debug": True,
-        "passes": "p", "sanitize": (Sanitize.BOUNDS,),
+        "fast_math": True, "flags": ("ftz",), "abi": "500", "assembler_options": ("-lineinfo",),
+        "debug": True, "passes": "p", "sanitize": (Sanitize.BOUNDS,),
     },
     BundleParams(module="m", handler="h", targets=(TARGET,), names=("a",), formats=("",)): {
         "module": "n", "handler": "g", "targets": (), "names": ("b",), "formats": ("bin",),
