@@ -6,23 +6,18 @@ from pathlib import Path
 import pytest
 from mlir import ir
 from unit.engine.device_steps import in_child
+from unit.engine.steps import refused
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, file_position, locate
 from gpubuild.engine.ir.query import operations
-from gpubuild.errors import Location, StepError
+from gpubuild.errors import Location
 
 SOURCE = """func.func @f(%x: i32) -> i32 {
   %a = arith.addi %x, %x : i32
   return %a : i32
 }
 """
-
-
-def refused(function, *args, **kwargs) -> StepError:
-    with pytest.raises(StepError) as caught:
-        function(*args, **kwargs)
-    return caught.value
 
 
 def test_parse_error_has_file_line_column_text_and_caret() -> None:

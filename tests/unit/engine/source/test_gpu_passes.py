@@ -5,8 +5,7 @@ import re
 
 import pytest
 from unit.engine.device_steps import outline_source
-
-from gpubuild.errors import StepError
+from unit.engine.steps import refused
 
 KERNEL = """module attributes {gpu.container_module} {
 gpu.module @k {
@@ -183,9 +182,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("passes", REFUSED)
 def test_what_has_no_effect_is_an_error(passes: str) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(KERNEL, passes=f"builtin.module({passes})")
-    assert REFUSED[passes] in caught.value.render()
+    error = refused(outline_source, KERNEL, passes=f"builtin.module({passes})")
+    assert REFUSED[passes] in error.render()
 
 
 KERNELS = "nvvm-attach-target{chip=sm_80},gpu.module(convert-gpu-to-nvvm)"
@@ -263,7 +261,6 @@ def test_operations_are_verified_for_the_target() -> None:
   }
 }
 """
-    with pytest.raises(StepError) as caught:
-        outline_source(kernel.replace("VERIFY", ""))
-    assert "k.mlir:3:10: error: 'nvvm.redux.sync' op is not supported on sm_60" in caught.value.render()
+    error = refused(outline_source, kernel.replace("VERIFY", ""))
+    assert "k.mlir:3:10: error: 'nvvm.redux.sync' op is not supported on sm_60" in error.render()
     outline_source(kernel.replace("VERIFY", ", verifyTarget = false"))

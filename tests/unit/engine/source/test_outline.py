@@ -8,6 +8,7 @@ from pathlib import Path
 import mlir as mlir_package
 import pytest
 from unit.engine.device_steps import outline_source
+from unit.engine.steps import refused
 
 from gpubuild.errors import Location, StepError
 from gpubuild.support.code_lines import moved
@@ -275,18 +276,16 @@ LAUNCH = """module attributes {{gpu.container_module}} {{
     ],
 )
 def test_launches_are_checked_before_placeholders_hide_the_kernels(kernel, args, message) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(LAUNCH.format(kernel=kernel, args=args), name="run.mlir")
-    (diagnostic,) = caught.value.diagnostics
+    error = refused(outline_source, LAUNCH.format(kernel=kernel, args=args), name="run.mlir")
+    (diagnostic,) = error.diagnostics
     assert message in diagnostic.message
     assert diagnostic.location == Location(file="run.mlir", line=4, column=5)
     assert diagnostic.source_line.strip().startswith("gpu.launch_func")
 
 
 def test_nested_modules_are_refused() -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source("module {\n  module {\n    gpu.module @k {}\n  }\n}")
-    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=3, column=5)
+    error = refused(outline_source, "module {\n  module {\n    gpu.module @k {}\n  }\n}")
+    assert error.diagnostics[0].location == Location(file="k.mlir", line=3, column=5)
 
 
 def test_unknown_target_attribute_is_refused() -> None:
@@ -334,9 +333,8 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
 )
 def test_kernels_that_cannot_be_launched(function: str, message: str) -> None:
     """Upstream accepts both; code generators abort or complain about generated code."""
-    with pytest.raises(StepError) as caught:
-        outline_source(f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
-    (diagnostic,) = caught.value.diagnostics
+    error = refused(outline_source, f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
+    (diagnostic,) = error.diagnostics
     assert (diagnostic.message, diagnostic.location) == (message, Location(file="k.mlir", line=2, column=3))
 
 
@@ -374,10 +372,9 @@ def test_workgroups_that_no_device_takes(x: int, z: str, known: str, lines: list
     if not lines:
         assert outline_source(text)["index.json"]
         return
-    with pytest.raises(StepError) as caught:
-        outline_source(text, name="run.mlir")
-    assert [d.location.line for d in caught.value.diagnostics if d.location] == lines
-    assert all("has more than 1024 work-items" in d.message for d in caught.value.diagnostics)
+    error = refused(outline_source, text, name="run.mlir")
+    assert [d.location.line for d in error.diagnostics if d.location] == lines
+    assert all("has more than 1024 work-items" in d.message for d in error.diagnostics)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from types import FrameType
 import pytest
 from e2e.cpu_harness import compile_module
 from elftools.elf.elffile import ELFFile
+from unit.engine.steps import refused
 from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
-from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 
 VECADD = """gpu.module @k {
@@ -96,10 +96,9 @@ def test_user_libraries(tmp_path):
     library = "define float @scale(float %x) { %r = fmul float %x, 3.0\n ret float %r }\n"
     out = compile_module(SCALE, tmp_path / "a", libraries=(library,))
     assert "fmul <8 x float>" in (out / "llvm").read_text()
-    with pytest.raises(StepError) as caught:
-        compile_module(SCALE, tmp_path / "b")
-    assert caught.value.message == "undefined in @k: scale"
-    assert caught.value.stage == "libraries"
+    error = refused(compile_module, SCALE, tmp_path / "b")
+    assert error.message == "undefined in @k: scale"
+    assert error.stage == "libraries"
 
 
 @pytest.mark.parametrize("chip", ["x86-64-v2", "x86-64-v4", "znver3", "native"])
@@ -113,9 +112,8 @@ def test_optimisation_levels(built):
 
 
 def test_passes_of_the_user_replace_ours(tmp_path):
-    with pytest.raises(StepError) as caught:
-        compile_module(VECADD, tmp_path, passes="builtin.module(canonicalize)")
-    assert re.search("target cpu cannot lower .*gpu.func", caught.value.message)
+    error = refused(compile_module, VECADD, tmp_path, passes="builtin.module(canonicalize)")
+    assert re.search("target cpu cannot lower .*gpu.func", error.message)
 
 
 STREAMING = """gpu.module @k {
