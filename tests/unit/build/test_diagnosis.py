@@ -51,38 +51,28 @@ def shown(error: GpubuildError, root: Path = ROOT, *, step: Step = LINK) -> Gpub
 
 
 def diagnostics(root: Path, *given: Diagnostic) -> tuple[Diagnostic, ...]:
-    error = shown(StepError("no", diagnostics=given), root)
-    assert isinstance(error, StepError)
-    return error.diagnostics
+    return shown(StepError("no", diagnostics=given), root).diagnostics
 
 
 def at(file: str, line: int, column: int = 1, **more: object) -> Diagnostic:
-    return Diagnostic(message="wrong", location=Location(file=file, line=line, column=column), **more)  # type: ignore[arg-type]
+    return Diagnostic(message="wrong", location=Location(file=file, line=line, column=column), **more)
 
 
 @pytest.mark.parametrize(("said", "expected"), MESSAGES.values(), ids=MESSAGES)
 def test_linked_files_have_the_users_names(said: str, expected: str) -> None:
     raw = StepError("cannot link", output=said)
     error = shown(raw)
-    assert isinstance(error, StepError)
     assert error.output == expected
     assert raw.output == said
 
 
 def test_the_step_is_named_and_can_be_repeated() -> None:
     error = shown(StepError("no", stage="ptxas", output="object0.o"), step=COMPILE)
-    assert isinstance(error, StepError)
-    assert (error.step_id, error.program, error.module, error.target) == (
-        "app/compile/k/gpu",
-        "app",
-        "k",
-        "gpu",
-    )
+    found = (error.step_id, error.program, error.module, error.target)
+    assert found == ("app/compile/k/gpu", "app", "k", "gpu")
     assert error.output == "object0.o"  # only links number their objects
     assert "compile /project/build/located.0.mlir -t gpu --kind nvvm --chip sm_9" in error.reproduce
-    full = shown(NoRoomError("the disk is full"), step=COMPILE)
-    assert isinstance(full, StepError)
-    assert full.reproduce == ""
+    assert shown(NoRoomError("the disk is full"), step=COMPILE).reproduce == ""
 
 
 def test_a_made_up_project_is_not_named() -> None:
@@ -171,13 +161,8 @@ def test_like_errors_are_one_that_lists_the_targets() -> None:
 
 
 def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:
-    errors = [
-        failure("sm_60"),
-        failure("sm_6"),
-        failure("cpu", output="LLVM ERROR"),
-        failure("a", "sm_60 {}"),
-    ]
-    assert len(grouped(errors)) == 3
+    others = [failure("sm_6"), failure("cpu", output="LLVM ERROR"), failure("a", "sm_60 {}")]
+    assert len(grouped([failure("sm_60"), *others])) == 3
     assert len(grouped([failure("sm_60", "no {}"), failure("sm_90", "no {}")])) == 2  # says which itself
     message = "linking @k for {} failed"
     (joined,) = grouped([failure("sm_60", message), failure("sm_90", message)])

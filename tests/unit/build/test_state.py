@@ -137,23 +137,17 @@ def test_a_full_disk_keeps_no_half_of_a_file(
 
 
 def test_what_a_step_was_part_of_moves_with_the_project(tmp_path: Path) -> None:
-    origin = Origin(
-        file=str(tmp_path / "p/targets.yaml"),
-        program="app",
-        outputs=(str(tmp_path / "p/build/app/app"), "/x/y"),
-    )
+    def origin(root: Path) -> Origin:
+        outputs = (str(root / "build/app/app"), "/x/y")
+        return Origin(file=str(root / "targets.yaml"), program="app", outputs=outputs)
+
     (tmp_path / "p").mkdir()
     state = BuildState(tmp_path / "p/state.json", tmp_path / "p")
-    state.remember("a", replace(record(), origin=origin, kept_in="1234"))
+    state.remember("a", replace(record(), origin=origin(tmp_path / "p"), kept_in="1234"))
     state.save()
     (tmp_path / "p").rename(tmp_path / "q")
     again = BuildState(tmp_path / "q/state.json", tmp_path / "q").record("a")
-    assert again is not None and again.kept_in == "1234"
-    assert again.origin == Origin(
-        file=str(tmp_path / "q/targets.yaml"),
-        program="app",
-        outputs=(str(tmp_path / "q/build/app/app"), "/x/y"),
-    )
+    assert (again.kept_in, again.origin) == ("1234", origin(tmp_path / "q"))
 
 
 def next_process(files: FileDigests) -> FileDigests:
@@ -177,7 +171,6 @@ def test_a_fresh_file_is_read_again_by_the_next_process(tmp_path: Path) -> None:
     files = FileDigests()
     files.digest(path)
     entry = files.known(path)
-    assert entry is not None
     path.write_bytes(b"two")
     dump = {str(path): [list(file_stamp.stat_of(path)), entry[1], entry[2]]}  # as if within one tick
     later = FileDigests()

@@ -56,10 +56,8 @@ def test_what_is_made_anew_replaces_what_is_stored(tmp_path: Path) -> None:
 
 def test_write_only_takes_nothing_from_a_server_either(tmp_path: Path) -> None:
     for configured, asked in ((RemoteMode.READ_WRITE, True), (RemoteMode.READ_ONLY, False)):
-        config = CacheConfig(
-            directory=tmp_path, remote=RemoteCache(url="http://127.0.0.1:1", mode=configured)
-        )
-        store = open_store(config, Settings(cache_mode="write-only"))
+        remote = RemoteCache(url="http://127.0.0.1:1", mode=configured)
+        store = open_store(CacheConfig(directory=tmp_path, remote=remote), Settings(cache_mode="write-only"))
         assert not store.has_remote  # nothing to anticipate
         assert (type(store).__name__ == "TieredStore") == asked
 
@@ -126,9 +124,8 @@ def test_a_cache_that_every_user_can_write(folder: str, mode: str, tmp_path: Pat
         assert not store.publish(KEY, result, files)
         assert store.identity == ""
         (warning,) = store.warnings
-        assert warning.startswith(
-            f"the cache {cache} is not used: every user can write to {cache / folder} (chmod"
-        )
+        problem = f"every user can write to {cache / folder} (chmod"
+        assert warning.startswith(f"the cache {cache} is not used: {problem}")
     variables = {"GPUBUILD_CACHE": mode, "GPUBUILD_CACHE_SHARED": "1"}
     with closing(open_store(CacheConfig(directory=cache), Settings.from_environ(variables))) as shared:
         assert shared.lookup(KEY) is not None

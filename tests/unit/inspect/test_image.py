@@ -1,5 +1,7 @@
+import os
 import re
 import struct
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,9 @@ from unit.inspect import samples
 from gpubuild.inspect import cpu_image
 from gpubuild.inspect.elf import DamagedError
 from gpubuild.inspect.records import Kernel, describe_image
+from gpubuild.toolchain.run import run_tool
+
+CASES = int(os.environ.get("GPUBUILD_TEST_UNTRUSTED", "300"))
 
 
 @pytest.mark.parametrize(
@@ -19,19 +24,14 @@ from gpubuild.inspect.records import Kernel, describe_image
 )
 def test_cubin(chip: str, told: str) -> None:
     facts = describe_image(samples.cubin(chip) if chip != "sm_100f" else _newer_ptx(chip))
-    assert (facts.kind, facts.triple, facts.chip, facts.format) == (
-        "nvvm",
-        "nvptx64-nvidia-cuda",
-        told,
-        "bin",
-    )
+    found = (facts.kind, facts.triple, facts.chip, facts.format)
+    assert found == ("nvvm", "nvptx64-nvidia-cuda", told, "bin")
     kernels = {k.name: k for k in facts.kernels}
     assert kernels.keys() == {"store_id", "nothing"}
     # What the system keeps of workgroup memory on sm_90 and later is not the kernel's.
     assert kernels["store_id"].shared_bytes == 1024
     assert kernels["nothing"].shared_bytes == 0
     for kernel in facts.kernels:
-        assert kernel.registers is not None
         assert 1 <= kernel.registers <= 32
         assert kernel.spill_bytes == 0
         assert kernel.tier is None
@@ -43,8 +43,6 @@ def _newer_ptx(chip: str) -> bytes:
 
 
 def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
-    from gpubuild.toolchain.run import run_tool
-
     for chip in ("sm_60", "sm_90", "sm_120"):
         (tmp_path / "k.ptx").write_text(samples.PTX.format(chip=chip))
         command = (*samples.TOOLS.require("ptxas").command, "-v", f"-arch={chip}", "k.ptx", "-o", "k.cubin")
@@ -71,18 +69,10 @@ def test_hsaco(chip: str, features: str, told: str) -> None:
     facts = describe_image(samples.hsaco(chip, features))
     assert (facts.kind, facts.triple, facts.chip, facts.format) == ("rocdl", "amdgcn-amd-amdhsa", told, "bin")
     (kernel,) = facts.kernels
-    assert kernel.registers is not None
     assert kernel.registers > 0
-    assert kernel.code_bytes is not None
     assert kernel.code_bytes > 16
-    assert kernel == Kernel(
-        name="store_id",
-        registers=kernel.registers,
-        shared_bytes=256,
-        spill_bytes=0,
-        tier=None,
-        code_bytes=kernel.code_bytes,
-    )
+    rest = replace(kernel, registers=None, code_bytes=None)
+    assert rest == Kernel(name="store_id", shared_bytes=256, spill_bytes=0)
 
 
 def test_amd_object_before_linking() -> None:
@@ -156,13 +146,11 @@ def test_other_things_are_not_images(data: bytes) -> None:
 def test_no_truncation_of_an_image_raises_anything_else() -> None:
     fat = fatbin((2, 90, 0x11, samples.cubin("sm_90")), (1, 90, 0x100011, PTX))
     for data in (samples.cubin("sm_90"), fat, samples.hsaco("gfx90a"), samples.cpu_object()):
-        step = max(1, len(data) // 300)
+        step = max(1, 3 * len(data) // CASES)
         sizes = {*range(0, 80), *range(0, len(data), step), *range(len(data) - 70, len(data))}
         for size in sorted(sizes):
-            try:
+            with suppress(DamagedError):
                 describe_image(data[:size])
-            except DamagedError:
-                continue
 
 
 @pytest.mark.parametrize(
@@ -170,16 +158,11 @@ def test_no_truncation_of_an_image_raises_anything_else() -> None:
 )
 def test_no_damaged_byte_raises_anything_else(make) -> None:
     data = make()
-    places = {
-        *range(4, 64),
-        *range(64, len(data), max(1, len(data) // 150)),
-        *range(len(data) - 640, len(data), 3),
-    }
-    for place in sorted(places):
+    size = len(data)
+    body, tail = max(1, 6 * size // CASES), max(1, 2700 // CASES)
+    for place in sorted({*range(4, 64), *range(64, size, body), *range(size - 640, size, tail)}):
         for value in (0x00, 0xFF, data[place] ^ 0x10):
             damaged = bytearray(data)
             damaged[place] = value
-            try:
+            with suppress(DamagedError):
                 describe_image(bytes(damaged))
-            except DamagedError:
-                continue

@@ -91,12 +91,8 @@ def spirv(text: str) -> bytes:
 @pytest.fixture(scope="module")
 def image() -> bytes:
     kernels = [{"name": name, "parameters": count} for name, count in PARAMETERS.items()]
-    strings = {
-        "arch": "spirv1.2",
-        "gpubuild.module": "m",
-        "gpubuild.target": "t",
-        "gpubuild.kernels": json.dumps(kernels, separators=(",", ":")),
-    }
+    listed = json.dumps(kernels, separators=(",", ":"))
+    strings = {"arch": "spirv1.2", "gpubuild.module": "m", "gpubuild.target": "t", "gpubuild.kernels": listed}
     return pack([Image(image_kind=1, offload_kind=0, strings=strings, data=spirv(KERNELS))])
 
 
@@ -306,14 +302,8 @@ def test_the_choice_between_portable_and_intels_images(
     """A device without subgroups of 16, and one that does not list its sizes, take the portable image."""
     both = [("xe", requiring(16)), ("spirv1.2", requiring(32))]
     for order in (both, both[::-1]):
-        done = runtime.run(
-            "mgpuModuleGetFunction(load(0), b'k')",
-            container(*order),
-            device="opencl",
-            GPUBUILD_TRACE="1",
-            **shim,
-            **sizes,
-        )
+        options = {"device": "opencl", "GPUBUILD_TRACE": "1", **shim, **sizes}
+        done = runtime.run("mgpuModuleGetFunction(load(0), b'k')", container(*order), **options)
         assert f"image {chip} of target t-{chip} " in done.ok().err
 
 

@@ -39,27 +39,17 @@ def fingerprint(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return found.fingerprint
 
 
-def test_same_package_elsewhere_by_another_installer_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_content_of_a_package_is_its_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "a")
     install(tmp_path / "b", installer="uv")
-    assert fingerprint(tmp_path / "a", monkeypatch) == fingerprint(tmp_path / "b", monkeypatch)
-
-
-def test_another_build_of_the_same_version_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path / "a")
-    install(tmp_path / "b", content=b"edoc")
-    assert fingerprint(tmp_path / "a", monkeypatch) != fingerprint(tmp_path / "b", monkeypatch)
-
-
-def test_a_file_patched_after_installation_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install(tmp_path)
-    before = fingerprint(tmp_path, monkeypatch)
-    (tmp_path / "thing" / "a.py").write_bytes(b"patched")
-    assert fingerprint(tmp_path, monkeypatch) != before
-    (tmp_path / "thing" / "a.py").unlink()
-    assert fingerprint(tmp_path, monkeypatch) != before
+    install(tmp_path / "c", content=b"edoc")
+    here, elsewhere, another = (fingerprint(tmp_path / name, monkeypatch) for name in "abc")
+    assert here == elsewhere != another
+    file = tmp_path / "a" / "thing" / "a.py"
+    file.write_bytes(b"patched")
+    assert fingerprint(tmp_path / "a", monkeypatch) != here
+    file.unlink()
+    assert fingerprint(tmp_path / "a", monkeypatch) != here
 
 
 @pytest.mark.parametrize("time_kept", [False, True])

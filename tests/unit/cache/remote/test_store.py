@@ -5,6 +5,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -207,8 +208,6 @@ def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_pat
 
 
 def test_a_result_with_files_of_this_machine_stays_here(url: str, content: Path, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     result, files = make_result(tmp_path / "out")
     with closing(open_tiered(tmp_path / "first", url)) as store:
         assert store.publish(KEY, replace(result, discovered=(("/usr/include/stdio.h", OTHER_KEY),)), files)
@@ -283,13 +282,10 @@ def test_credentials(tmp_path: Path) -> None:
     right = "Basic " + base64.b64encode(b"ci:s3cret word").decode()
     with nginx(tmp_path / "server", guarded) as url:
         for authorization, works in ((right, True), ("Basic d3Jvbmc6d3Jvbmc=", False), ("", False)):
-            with closing(
-                open_tiered(tmp_path / f"cache{len(authorization)}{works}", url, authorization=authorization)
-            ) as store:
+            one, two = (tmp_path / f"{name}{len(authorization)}" for name in ("cache", "reader"))
+            with closing(open_tiered(one, url, authorization=authorization)) as store:
                 store.publish(KEY, *make_result(tmp_path / "out"))
-            with closing(
-                open_tiered(tmp_path / f"reader{len(authorization)}{works}", url, authorization=authorization)
-            ) as reader:
+            with closing(open_tiered(two, url, authorization=authorization)) as reader:
                 assert (reader.lookup(KEY) is not None) == works
                 assert reader.has_remote == works
             assert (reader.warnings == ()) == works

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 from unit.engine.device_steps import outline_source
@@ -143,6 +144,7 @@ EFFECTS = {
 }  # fmt: skip
 
 
+@cache
 def texts(source: str, passes: str) -> str:
     outputs = outline_source(source, passes=passes)
     return outputs["host.mlir"] + outputs.get("module.0.mlir", "")
