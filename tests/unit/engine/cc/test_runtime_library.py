@@ -77,23 +77,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {machine: build(machine, folder) for machine in MACHINES}
 
 
-def test_archives_of_wheels_are_equal_wherever_they_are_built(wheel: dict[str, Path], tmp_path: Path) -> None:
-    package = tmp_path / "copy" / "gpubuild"
-    shutil.copytree(
-        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
-    )
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of our own."""
+    original, ignore = Path(gpubuild.__file__).parent, shutil.ignore_patterns("__pycache__", "prebuilt")
+    return Path(shutil.copytree(original, tmp_path / "copy" / "gpubuild", ignore=ignore))
+
+
+def test_archives_of_wheels_are_equal_wherever_they_are_built(
+    wheel: dict[str, Path], package: Path, tmp_path: Path
+) -> None:
     (tmp_path / "tmp").mkdir()
-    subprocess.run(
-        [sys.executable, "-m", "gpubuild.toolchain.runtime_library"],
-        cwd=package.parent,
-        env={
-            "XDG_CACHE_HOME": str(tmp_path / "cache"),
-            "TMPDIR": str(tmp_path / "tmp"),
-            "TZ": "Asia/Kathmandu",
-        },
-        umask=0o077,
-        check=True,
-    )
+    folders = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-m", "gpubuild.toolchain.runtime_library"]
+    environment = {**folders, "TZ": "Asia/Kathmandu"}
+    subprocess.run(command, cwd=package.parent, env=environment, umask=0o077, check=True)
     machine = os.uname().machine
     (other,) = package.glob(f"runtime/prebuilt/{machine}/*.a")
     assert other.name == wheel[machine].name
@@ -118,13 +116,9 @@ def test_archives_of_wheels_need_no_newer_glibc(machine: str, wheel: dict[str, P
 
 
 def test_the_archive_is_used_while_its_sources_are_unchanged(
-    wheel: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheel: dict[str, Path], package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = os.uname().machine
-    package = tmp_path / "gpubuild"
-    shutil.copytree(
-        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
-    )
     monkeypatch.setattr(runtime_library, "_PACKAGE", package)
     monkeypatch.setattr(runtime_library, "FOLDER", package / "runtime")
     assert set(Toolchain(Settings()).runtime_files()) == set(sources())
