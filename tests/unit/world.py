@@ -119,7 +119,7 @@ class World:
         self.project = make_project(self.root, *programs)
 
     def change_target(self, name: str, **options: object) -> None:
-        targets = {n: replace(t, **options) if n == name else t for n, t in TARGETS.items()}  # type: ignore[arg-type]
+        targets = {n: replace(t, **options) if n == name else t for n, t in TARGETS.items()}
         self.project = make_project(self.root, *self.project.programs.values(), targets=targets)
 
     def build(self, project: Project | None = None, **options: object) -> BuildReport:
@@ -135,10 +135,10 @@ class World:
         self.events = Events()
         return Builder(
             project=project or self.project,
-            options=BuildOptions(build_dir=build_dir, **options),  # type: ignore[arg-type]
+            options=BuildOptions(build_dir=build_dir, **options),
             layout=Layout(root=self.root, build_dir=build_dir),
             listener=self.events,
-            toolchain=self.tools,  # type: ignore[arg-type]
+            toolchain=self.tools,
             store=self.store,
             executor=self.executor,
         )

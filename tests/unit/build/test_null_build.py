@@ -94,7 +94,7 @@ class World:
             options=BuildOptions(build_dir=self.root / "build", targets=targets),
             layout=Layout(root=self.root, build_dir=self.root / "build"),
             listener=Silent(),
-            toolchain=self.tools,  # type: ignore[arg-type]
+            toolchain=self.tools,
             store=self.store,
             executor=FakeExecutor(self.engine, workers=2),
             witness=Witness({str(config): known}),

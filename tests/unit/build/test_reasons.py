@@ -165,7 +165,7 @@ def test_unnumbered_and_unknown_inputs_have_names_too() -> None:
 
 
 def test_long_options_are_cut_to_what_differs() -> None:
-    step = Step(id="x", kind="link", params=None, inputs=())  # type: ignore[arg-type]
+    step = Step(id="x", kind="link", params=None, inputs=())
     old, new = "a" * 200 + "1" + "b" * 200, "a" * 200 + "2" + "b" * 200
     text = why_changed(step, {"option passes": old}, {"option passes": new}, WORDS)
     assert "1…" in text

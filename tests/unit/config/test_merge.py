@@ -43,7 +43,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def load(root: Path, **changes: str | tuple[str, ...]) -> Project:
-    return load_project(root / "targets.yaml", Variant(**changes))  # type: ignore[arg-type]
+    return load_project(root / "targets.yaml", Variant(**changes))
 
 
 def test_files_are_merged_in_order(root: Path) -> None:

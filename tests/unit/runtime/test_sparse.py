@@ -499,5 +499,5 @@ def test_calls_for_2to4_matrices(
 )  # fmt: skip
 def test_failures_of_cusparselt(runtime: Runtime, settings: dict[str, object], message: str) -> None:
     options: dict[str, object] = {"device": "cuda", "sparse": True, "cuda": "9.0", **settings}
-    done = runtime.run(BEGIN + STRUCTURED, **options)  # type: ignore[arg-type]
+    done = runtime.run(BEGIN + STRUCTURED, **options)
     assert (done.code, message in done.err) == (1, True), done.err

@@ -235,7 +235,7 @@ def edit_while_preprocessing(
 
     def run(*args: object, **kwargs: object) -> object:
         nonlocal runs
-        made = run_driver(*args, **kwargs)  # type: ignore[arg-type]
+        made = run_driver(*args, **kwargs)
         runs += 1
         edit(runs)
         return made

@@ -15,7 +15,7 @@ X86 = "x86_64-unknown-linux-gnu"
 
 def params(kind: str, chip: str, **options: object) -> Target:
     triple = {"nvvm": NVVM_TRIPLE, "rocdl": ROCDL_TRIPLE, "cpu": X86}[kind]
-    return Target(name="t", kind=kind, triple=triple, chip=chip, **options)  # type: ignore[arg-type]
+    return Target(name="t", kind=kind, triple=triple, chip=chip, **options)
 
 
 @pytest.mark.parametrize(
