@@ -5,10 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from once import once
 from unit.engine.steps import COMPILERS, ZIG, Tools, failing_step, run_step
 
 import gpubuild
@@ -72,9 +74,9 @@ def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: 
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("prebuilt")
-    return {machine: build(machine, folder) for machine in MACHINES}
+def wheel() -> dict[str, Path]:
+    folders = {machine: once(f"archive-{machine}", partial(build, machine)) for machine in MACHINES}
+    return {machine: next(folder.glob("*/*.a")) for machine, folder in folders.items()}
 
 
 @pytest.fixture
