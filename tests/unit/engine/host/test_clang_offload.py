@@ -2,13 +2,12 @@
 
 import re
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.host.test_bundle import OBJECTS
-from unit.engine.host.test_offload_binary import llvm_tool
+from unit.engine.host.test_offload_binary import llvm
 from unit.engine.host_steps import HOST, OUTPUTS, bundled, params
 from unit.engine.steps import failing_step, run_step
 
@@ -56,12 +55,7 @@ def strings(triple: str, arch: str) -> dict[str, str]:
 
 
 def test_llvm_reads_it(made: Path) -> None:
-    listed = subprocess.run(
-        [llvm_tool("llvm-objdump"), "--offloading", made / "host.o"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listed = llvm(made, "objdump", "--offloading", "host.o")
     assert re.findall(r"producer +(\w+)", listed) == ["cuda", "cuda", "hip", "openmp"]
     assert re.findall(r"kind +([\w<> ]+)\n", listed) == ["cubin", "cubin", "llvm ir", "elf"]
 
