@@ -4,8 +4,6 @@
 that follow wait for it. What is sent in both directions is added to FILE.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random
