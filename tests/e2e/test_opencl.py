@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import mlir
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 from devices import at_hand
-from devices.pack import RUN, Launch, Pack, read_results
+from devices.pack import Launch, Pack
 from e2e.command import ROOT, gpubuild
 from unit.engine.device_steps import compile_module
 
@@ -265,9 +264,7 @@ def test_values_behind_loops_are_right(tmp_path: Path, opt_level: int) -> None:
     sizes = [np.int64(count) for count in counts]
     arguments = [(steps, np.zeros_like(items), size, np.int64(divisor)) for size in sizes]
     pack.add("f", image, [Launch(kernel="f", grid=2, block=35, args=given) for given in arguments])
-    command = [sys.executable, pack.folder / RUN, tmp_path / "results", "--device", "opencl"]
-    subprocess.run(command, check=False, env={**os.environ, **(at_hand.opencl() or {})}, timeout=600)
-    for count, result in zip(counts, read_results(tmp_path / "results"), strict=True):
+    for count, result in zip(counts, pack.run(at_hand.OPENCL), strict=True):
         value = items % divisor + (count - 1) * steps
         np.testing.assert_array_equal(result.args[1], value ^ (value + steps) * 3, f"{count} iterations")
 

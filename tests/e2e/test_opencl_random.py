@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from devices import at_hand
 from devices.cases import random_cases, wrong
-from devices.pack import RUN, Pack, read_results
+from devices.pack import Pack
 from kernels.random.kernel import RandomKernel, module_text
 from unit.engine.device_steps import compile_module
 
@@ -38,6 +36,4 @@ def test_random_kernels_are_right_on_opencl(tmp_path, first):
     cases = [case for number, kernel in kernels.items() for case in random_cases(kernel, number)]
     pack = Pack(tmp_path / "pack", CHIP)
     pack.add("random", image, [case.launch for case in cases])
-    command = [sys.executable, pack.folder / RUN, tmp_path / "results", "--device", "opencl"]
-    subprocess.run(command, check=False, env={**os.environ, **(at_hand.opencl() or {})}, timeout=600)
-    assert wrong(cases, read_results(tmp_path / "results")) == {}
+    assert wrong(cases, pack.run(at_hand.OPENCL)) == {}
