@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 from devices import at_hand, runner
-from once import once
+from e2e.cpu_harness import build_runtime
 from unit.runtime import programs
 
 RUN = "run.py"
@@ -51,8 +51,7 @@ class Pack:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
-        built = once("whole-runtime", lambda made: programs.build(made, made))
-        shutil.copy(built / runner.LIBRARY, self.folder)
+        build_runtime(self.folder)
         shutil.copy(Path(runner.__file__), self.folder / RUN)
 
     def add(self, name: str, image: bytes, launches: Sequence[Launch]) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from once import once
 
 ROOT = Path(__file__).parents[2]
@@ -98,14 +97,9 @@ def run_module(module: str, *arguments: str | Path, cwd: Path, env: dict[str, st
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def shared_cache(factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variable that names one cache for all tests of a run that are not about the cache.
-
-    With it the runtime, the dearest step by far, is compiled once and not by every module.
-    """
-    base = factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "shared-cache"
-    return {"GPUBUILD_CACHE_DIR": str(folder)}
+def shared_cache() -> dict[str, str]:
+    """The variable that names one cache, which has the runtime, for all tests that are not about caches."""
+    return {"GPUBUILD_CACHE_DIR": str(once("shared-cache", seed) / "cache")}
 
 
 def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:

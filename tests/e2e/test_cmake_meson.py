@@ -47,7 +47,7 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path: Path) -> Project:
     """With the gpubuild that is tested; the file ``calls`` has a line for each command."""
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -58,7 +58,7 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
     )
     launcher.chmod(0o755)
     path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
-    return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache(tmp_path_factory))
+    return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache())
 
 
 def edit_kernel(project: Project) -> None:
