@@ -124,7 +124,8 @@ def test_as_a_user_runs_one(built: Path, tmp_path: Path) -> None:
     """As docs/reference/operations.md does, and with what that page shows."""
     shown = page.DOCUMENT.read_text()
     _, name = re.findall(r"gpubuild run -f (tests/integration/targets.yaml) (\S+)", shown)[0]
-    outcome = gpubuild("run", "-q", "-t", "cpu", name, cwd=built.parent, env={"GPUBUILD_DEVICE": "cpu"})
+    options = ("-q", "-t", "cpu", "--build-dir", tmp_path / "build")
+    outcome = gpubuild("run", *options, name, cwd=built.parent, env={"GPUBUILD_DEVICE": "cpu"})
     assert outcome.code == 0, outcome.err
     assert PROGRAMS[name].refusal(outcome.out, "", tmp_path) == ""
     address = r"0x[0-9a-f]+"
