@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, gpubuild, run_on_cpu, shared_cache
 
 PAGE = (ROOT / "docs" / "how-to" / "cmake-meson.md").read_text()
 
@@ -67,8 +67,7 @@ def edit_kernel(project: Project) -> None:
 
 
 def is_ok(program: Path) -> bool:
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
-    return subprocess.run([program], env=environment, capture_output=True, check=False).returncode == 0
+    return run_on_cpu(program).code == 0
 
 
 @pytest.mark.parametrize("product", ["static", "shared", "object"])

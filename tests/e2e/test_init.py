@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, gpubuild, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
@@ -22,7 +22,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     launcher = folder / "gpubuild"
     launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
     launcher.chmod(0o755)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    inherited = without_settings()
     return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache()
 
 

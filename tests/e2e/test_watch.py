@@ -10,7 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-from e2e.command import gpubuild, shared_cache
+from e2e.command import gpubuild, shared_cache, without_settings
 
 PATIENCE_SECONDS = 120.0
 
@@ -19,7 +19,7 @@ class Watch:
     """A running command whose lines are read as they come."""
 
     def __init__(self, folder: Path, *arguments: str, cache: dict[str, str]) -> None:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+        environment = without_settings()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gpubuild", "watch", *arguments],
             cwd=folder,
