@@ -32,7 +32,7 @@ gpu.module @m {{
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in shared_cache(tmp_path_factory).items():
+    for name, value in shared_cache().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
 
