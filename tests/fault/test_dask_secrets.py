@@ -13,7 +13,7 @@ from unit.cache.servers import Raw, free_port
 
 if find_spec("distributed") is None:
     pytest.skip("Dask is not installed", allow_module_level=True)
-from fault.test_dask import arguments, make_project, project_for, workers
+from fault.dask_builds import arguments, make_project, project_for, workers
 
 SECRETS = {
     "GPUBUILD_REMOTE_TOKEN": "t0ken-of-the-cache",
@@ -27,26 +27,20 @@ def test_nothing_that_is_sent_or_kept_has_a_secret(tmp_path: Path) -> None:
     """The cache is asked with the token, so it was read; the cluster never sees it."""
     project = make_project(tmp_path / "project")
     relayed = tmp_path / "sent"
-    with Raw(serve({})) as cache:
-        cluster = Cluster(tmp_path / "cluster")
-        try:
-            port, far = int(cluster.address.rpartition(":")[2]), free_port()
-            cluster.run("fault.relay", str(far), str(port), "0", "0", "0", str(relayed))
-            wait_until(relayed.exists)
-            far_file = tmp_path / "far.json"
-            far_file.write_text(cluster.file.read_text().replace(f"127.0.0.1:{port}", f"127.0.0.1:{far}"))
-            cluster.file = far_file
-            cluster.start_worker("w1", **OF_WORKERS)
-            cluster.wait_for_workers(1)
-            # A step that fails sends a message and its log back, too.
-            (project / "main.mlir").write_text(
-                (project / "main.mlir").read_text() + '"nope.op"() : () -> ()\n'
-            )
-            file = project_for(project, cluster, "secrets")
-            command = [*arguments(file), "--keep-going", "--json"]
-            done = gpubuild(*command, cwd=project, env={**SECRETS, "GPUBUILD_REMOTE": cache.url})
-        finally:
-            cluster.close()
+    with Raw(serve({})) as cache, Cluster(tmp_path / "cluster") as cluster:
+        port, far = int(cluster.address.rpartition(":")[2]), free_port()
+        cluster.run("fault.relay", str(far), str(port), "0", "0", "0", str(relayed))
+        wait_until(relayed.exists)
+        far_file = tmp_path / "far.json"
+        far_file.write_text(cluster.file.read_text().replace(f"127.0.0.1:{port}", f"127.0.0.1:{far}"))
+        cluster.file = far_file
+        cluster.start_worker("w1", **OF_WORKERS)
+        cluster.wait_for_workers(1)
+        # A step that fails sends a message and its log back, too.
+        with (project / "main.mlir").open("a") as stream:
+            stream.write('"nope.op"() : () -> ()\n')
+        command = [*arguments(project_for(project, cluster, "secrets")), "--keep-going", "--json"]
+        done = gpubuild(*command, cwd=project, env={**SECRETS, "GPUBUILD_REMOTE": cache.url})
     assert done.code == 1
     assert set(workers(done)) == {"w1"}
     assert any(SECRETS["GPUBUILD_REMOTE_TOKEN"] in head for head in cache.requests)
