@@ -23,8 +23,11 @@ _OTHERS = frozenset({"memref.load", "memref.store", "memref.dim", "scf.yield", "
 _Values = dict[ir.Value, ir.Value]  # those of one iteration, by those of the loop
 
 
-def can_be_jammed(loop: ir.Operation) -> bool:
-    """Return whether all operations in a parallel loop are known, and bounds of inner loops from outside."""
+def can_be_jammed(loop: ir.Operation, iterations: int) -> bool:
+    """Return whether a parallel loop of so many iterations can be unrolled and jammed.
+
+    All operations are known, few, and bounds of inner loops come from outside.
+    """
     branch = _condition(loop.regions[0].blocks[0])
 
     def is_known(op: ir.Operation) -> bool:
@@ -33,13 +36,14 @@ def can_be_jammed(loop: ir.Operation) -> bool:
         is_own = op == loop or (branch is not None and op == branch)
         return is_own or op.name in _OTHERS or op.name.partition(".")[0] in _ON_VALUES
 
-    return all(map(is_known, matching(loop, lambda _: True)))
+    inner = matching(loop, lambda _: True)
+    return len(inner) * iterations <= _MOST_OPERATIONS and all(map(is_known, inner))
 
 
 def _jam(loop: ir.Operation, _: Legalization) -> None:
     iterations = _iterations(loop)
     body = loop.regions[0].blocks[0]
-    if not iterations or not can_be_jammed(loop):
+    if not iterations or not can_be_jammed(loop, len(iterations)):
         return
     branch = _condition(body)
     emit = Emitter(loop)
@@ -69,11 +73,7 @@ def _iterations(loop: ir.Operation) -> list[tuple[int, ...]]:
         return []
     rank = len(known) // 3
     ranges = [range(known[n], known[rank + n], known[2 * rank + n]) for n in range(rank)]
-    size = len(matching(loop, lambda _: True))
-    count = prod(map(len, ranges))
-    if not 1 < count <= min(_MOST_ITERATIONS, _MOST_OPERATIONS // size):
-        return []
-    return list(product(*ranges))
+    return list(product(*ranges)) if 1 < prod(map(len, ranges)) <= _MOST_ITERATIONS else []
 
 
 def _condition(body: ir.Block) -> ir.Operation | None:

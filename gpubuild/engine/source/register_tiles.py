@@ -23,7 +23,7 @@ def tile_of(loop: ir.Operation, extents: Sequence[int | None], sizes: tuple[int,
     workgroup.
     """
     arguments = list(loop.regions[0].blocks[0].arguments)
-    if len(arguments) < 2 or not can_be_jammed(loop):
+    if len(arguments) < 2 or not can_be_jammed(loop, COLUMNS * ROWS):
         return 1, 1
     depends = {argument: frozenset({len(arguments) - 1 - n}) for n, argument in enumerate(arguments)}
     loads: list[frozenset[int]] = []
