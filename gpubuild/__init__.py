@@ -52,6 +52,7 @@ def load(
     text: str = "",
     targets: Iterable[str] | Mapping[str, Mapping[str, object]] = (),
     passes: str = "",
+    pipeline: str = "",
     opt_level: int = 3,
 ) -> LoadedModule:
     """Compile an MLIR file, or ``text``, and return its functions and kernels as Python callables.
@@ -60,7 +61,9 @@ def load(
     """
     from gpubuild.api import load_module
 
-    return load_module(file, text=text, targets=targets, passes=passes, opt_level=opt_level)
+    return load_module(
+        file, text=text, targets=targets, passes=passes, pipeline=pipeline, opt_level=opt_level
+    )
 
 
 def generate(env: object, **options: object) -> None:

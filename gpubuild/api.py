@@ -213,6 +213,7 @@ def load_module(
     text: str = "",
     targets: Iterable[str] | Mapping[str, Mapping[str, object]] = (),
     passes: str = "",
+    pipeline: str = "",
     opt_level: int = 3,
 ) -> LoadedModule:
     """See :func:`gpubuild.load`."""
@@ -232,6 +233,8 @@ def load_module(
     program: dict[str, Any] = {"sources": [str(source or "module.mlir")]}
     if passes:
         program["passes"] = {"source": passes}
+    if pipeline:
+        program["pipeline"] = pipeline
     document = json.dumps(
         {
             "version": 1,

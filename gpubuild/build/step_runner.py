@@ -27,6 +27,9 @@ from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.fingerprint import Tool
 
 ABSENT = "absent"  # the fingerprint of a missing optional tool
+# Larger ones, which contain weights, are linked again as fast as they are copied. Each edit makes another
+# one, so that a few of them would fill the cache.
+_LARGEST_STORED_LINK = 64 << 20
 
 
 class StepRunner:
@@ -308,6 +311,8 @@ class StepRunner:
     def _store_result(self, prepared: Prepared, result: ActionResult, store: Callable[..., bool]) -> bool:
         """Store a result; False if the cache refused it, True also if it must not be cached."""
         step = prepared.step
+        if step.kind is StepKind.LINK and sum(b.size_bytes for b in result.blobs) > _LARGEST_STORED_LINK:
+            return True
         files = {b.name: step.output_path(b.name) for b in result.blobs}
         stored = to_store(result, step, self._root) if result.discovered else result
         return stored is None or store(prepared.key, stored, files)

@@ -82,9 +82,17 @@ def scheduler_address(execute: Execute) -> str:
 
 
 def check_address(address: str, *, insecure: bool) -> None:
-    """Raise ``UsageError`` for an address that would send steps unprotected over a network."""
+    """Raise ``UsageError`` for an address that would send steps unprotected over a network.
+
+    Nor may it contain a user name or a password: Dask has none, and addresses are shown in messages.
+    """
     scheme, _, rest = address.partition("://")
     host = rest.rpartition(":")[0].strip("[]")
+    if "@" in address:
+        raise UsageError(
+            "the address of a Dask scheduler contains a user name or a password: Dask has neither",
+            hint="write tls://HOST:PORT; certificates in Dask's configuration say who may connect",
+        )
     if scheme not in ("tcp", "tls", "unix", "inproc"):
         raise UsageError(f"{address!r} is no address of a Dask scheduler", hint="write tls://HOST:PORT")
     if scheme != "tcp" or host in ("127.0.0.1", "::1", "localhost") or insecure:

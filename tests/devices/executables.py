@@ -11,7 +11,7 @@ from typing import Any
 from devices.at_hand import CPU, CUDA, HIP
 from devices.pack import Pack
 from e2e.built_examples import built_examples
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, gpubuild, seed
 from integration import program as operations
 
 from gpubuild.config.load import load_project
@@ -69,6 +69,7 @@ def add_executables(pack: Pack, kind: str, chosen: Iterable[Executable], scratch
     if names:
         targets = [word for target in TARGETS[kind] for word in ("-t", target)]
         places = ("--build-dir", scratch / "build", "--cache-dir", scratch / "cache")
+        seed(scratch)
         outcome = gpubuild("build", "-q", "-f", _OPERATIONS, *places, *targets, *names, cwd=scratch)
         assert outcome.code == 0, outcome.err
     for one in chosen:

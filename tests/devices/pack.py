@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-from devices import runner
-from once import once
+from devices import at_hand, runner
+from e2e.cpu_harness import build_runtime
 from unit.runtime import programs
 
 RUN = "run.py"
@@ -48,8 +51,7 @@ class Pack:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
-        built = once("whole-runtime", lambda made: programs.build(made, made))
-        shutil.copy(built / runner.LIBRARY, self.folder)
+        build_runtime(self.folder)
         shutil.copy(Path(runner.__file__), self.folder / RUN)
 
     def add(self, name: str, image: bytes, launches: Sequence[Launch]) -> None:
@@ -80,6 +82,14 @@ class Pack:
         line = {"name": name, "traced": traced}
         with (folder / runner.LIST).open("a") as lines:
             lines.write(json.dumps(line) + "\n")
+
+    def run(self, kind: str) -> list[Result]:
+        """What the launches make on a device of this machine, whose kind is that of ``at_hand``."""
+        results = self.folder.with_name("results")
+        command = [sys.executable, self.folder / RUN, results, "--device", kind]
+        variables = (at_hand.opencl() or {}) if kind == at_hand.OPENCL else {}
+        subprocess.run(command, check=False, env=os.environ | variables, timeout=600)
+        return read_results(results)
 
 
 def _three(sizes: int | Sequence[int]) -> tuple[int, ...]:

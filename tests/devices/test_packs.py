@@ -14,14 +14,8 @@ import pytest
 from devices import at_hand, record, runner
 from devices.__main__ import main
 from devices.cases import Batch, Case, fill, operations, random_kernels, wrong
-from devices.pack import RUN, Pack, Result, read_results
+from devices.pack import RUN, Pack, Result
 from kernels.operations.groups import GROUPS
-
-
-def run(pack: Pack, device: at_hand.Device) -> list[Result]:
-    results = pack.folder.with_name("results")
-    subprocess.run([sys.executable, pack.folder / RUN, results, "--device", device.kind], check=False)
-    return read_results(results)
 
 
 def launched(
@@ -29,7 +23,7 @@ def launched(
 ) -> tuple[list[Case], list[Result]]:
     pack = Pack(folder / "pack", device.chip)
     cases = fill(pack, batches, folder, **options)
-    return cases, run(pack, device)
+    return cases, pack.run(device.kind)
 
 
 def test_on_the_cpu(tmp_path, monkeypatch):
@@ -74,7 +68,7 @@ def test_a_launch_that_ends_the_process_is_noted_and_the_others_run(tmp_path):
     lines = launches.read_text().splitlines()
     lines[1] = lines[1].replace('"kernel": "k0"', '"kernel": "absent"')
     launches.write_text("\n".join(lines) + "\n")
-    results = run(pack, device)
+    results = pack.run(device.kind)
     assert [number for number, result in enumerate(results) if result.failed] == [1]
     assert "absent" in wrong(cases, results)[cases[1].name]
 

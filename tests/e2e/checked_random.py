@@ -58,7 +58,7 @@ def main() -> None:
     text = module_text([kernel for _, _, kernel in all_of_them]).rstrip().removesuffix("}") + LAST + "}\n"
     checks = (Sanitize.BOUNDS, Sanitize.RACE, Sanitize.BARRIER)
     module = Device(build_runtime(folder)).load(
-        compile_module(text, folder / "k", opt_level=1, sanitize=checks)
+        compile_module(text, folder / "k", opt_level=0, sanitize=checks)
     )
     # Too large for a hole between other mappings: the next large one, the stacks, comes to lie right below.
     last = np.frombuffer(mmap.mmap(-1, LARGE), np.int32)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from once import once
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +84,7 @@ def _gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None) -> 
 
 def run_module(module: str, *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
     """``python -m MODULE``, with none of our variables but those of ``env``."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
+    environment = without_settings() | (env or {})
     done = subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         cwd=cwd,
@@ -98,14 +97,9 @@ def run_module(module: str, *arguments: str | Path, cwd: Path, env: dict[str, st
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def shared_cache(factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variable that names one cache for all tests of a run that are not about the cache.
-
-    With it the runtime, the dearest step by far, is compiled once and not by every module.
-    """
-    base = factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "shared-cache"
-    return {"GPUBUILD_CACHE_DIR": str(folder)}
+def shared_cache() -> dict[str, str]:
+    """The variable that names one cache, which has the runtime, for all tests that are not about caches."""
+    return {"GPUBUILD_CACHE_DIR": str(once("shared-cache", seed) / "cache")}
 
 
 def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:
@@ -129,13 +123,18 @@ def build_project(
     return folder / "build"
 
 
-def run_on_cpu(executable: Path) -> Outcome:
+def run_on_cpu(executable: Path, *arguments: str | Path, **variables: str) -> Outcome:
     """Run a built program on the CPU device."""
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", **variables}
     done = subprocess.run(
-        [executable], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [executable, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def without_settings() -> dict[str, str]:
+    """This process's environment with none of our variables."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GPUBUILD_")}
 
 
 def edit(path: Path, old: str, new: str) -> None:

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from e2e import command
 from e2e.cpu_harness import Device, build_runtime, compile_module
 from kernels.cpu import KERNELS
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with one cache for all who use it: they need not compile the runtime each."""
-    return {"GPUBUILD_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+def shared_cache() -> dict[str, str]:
+    return command.shared_cache()
 
 
 @pytest.fixture(scope="session")

@@ -5,23 +5,21 @@ from __future__ import annotations
 import ctypes
 import json
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from once import once
 from unit.engine.steps import run_step
+from unit.runtime import programs
 
-import gpubuild
 from gpubuild.engine.ir import contexts
 from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.targets.target import Target, cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
-RUNTIME = Path(gpubuild.__file__).parent / "runtime"
-LIBRARY = "libcpu_device.so"
+LIBRARY = "libgpubuild_rt.so"
 OUTPUTS = ("llvm", "asm", "object", "info")
 
 
@@ -66,24 +64,13 @@ def compile_once(text: str, folder: Path, **options) -> Path:
     return _COMPILED[key]
 
 
-def build_runtime(folder: Path, *flags: str) -> Path:
+def build_runtime(folder: Path) -> Path:
     """libgpubuild_rt as a shared object.
 
     A copy, as a library that is loaded twice from one file is one library with one set of settings.
     """
-    name = "-".join(["cpu-runtime", *(flag.strip("-").replace("/", "_") for flag in flags)])
-    return Path(shutil.copy(once(name, lambda made: _link_runtime(made, flags)) / LIBRARY, folder))
-
-
-def _link_runtime(folder: Path, flags: tuple[str, ...]) -> None:
-    sources = sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")])
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    command = [compiler] if compiler else ["python", "-m", "ziglang", "cc"]
-    subprocess.run(
-        [*command, "-std=c11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread",
-         f"-I{RUNTIME}", *flags, "-o", str(folder / LIBRARY), *map(str, sources), "-lm", "-ldl"],
-        check=True,
-    )  # fmt: skip
+    built = once("whole-runtime", lambda made: programs.build(made, made))
+    return Path(shutil.copy(built / LIBRARY, folder))
 
 
 class Dim3(ctypes.Structure):

@@ -28,7 +28,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert gpubuild("init", "demo", cwd=folder).code == 0
     file = folder / "demo" / "targets.yaml"
     file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
-    assert gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache(tmp_path_factory)).code == 0
+    assert gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache()).code == 0
     return folder / "demo"
 
 

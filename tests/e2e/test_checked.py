@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, build_project, gpubuild
+from e2e.command import Outcome, build_project, gpubuild, without_settings
 from kernels.checked.program import ALL, SAMPLE, main_c, marks, source
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -68,7 +67,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    clean = without_settings()
     done = subprocess.run(
         [project / "build" / program / program, *cases],
         env=clean | environment,

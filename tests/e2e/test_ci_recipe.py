@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.command import ROOT, run_on_cpu, saxpy_project
+from e2e.command import ROOT, run_on_cpu, saxpy_project, without_settings
 from unit.cache.servers import LOCATION, NGINX, OPENSSL, make_certificate, nginx
 
 from gpubuild import __version__
@@ -37,7 +37,7 @@ def ci(project: Path, lines: list[str], tmp_path: Path, **environment: str) -> d
     script = commands / "gpubuild"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpubuild "$@"\n')
     script.chmod(0o755)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    inherited = without_settings()
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
         cwd=project,
@@ -185,7 +185,7 @@ def job(project: Path, tmp_path: Path) -> tuple[int, str, str]:
     commands.mkdir()
     (commands / "gpubuild").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpubuild "$@"\n')
     (commands / "gpubuild").chmod(0o755)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | {
+    environment = without_settings() | {
         "PATH": f"{commands}:{os.environ['PATH']}",
         "GITHUB_WORKSPACE": str(project),
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),

@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, gpubuild, run_on_cpu, shared_cache
 
 PAGE = (ROOT / "docs" / "how-to" / "cmake-meson.md").read_text()
 
@@ -47,7 +47,7 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path: Path) -> Project:
     """With the gpubuild that is tested; the file ``calls`` has a line for each command."""
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -58,7 +58,7 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Project
     )
     launcher.chmod(0o755)
     path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
-    return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache(tmp_path_factory))
+    return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache())
 
 
 def edit_kernel(project: Project) -> None:
@@ -67,8 +67,7 @@ def edit_kernel(project: Project) -> None:
 
 
 def is_ok(program: Path) -> bool:
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
-    return subprocess.run([program], env=environment, capture_output=True, check=False).returncode == 0
+    return run_on_cpu(program).code == 0
 
 
 @pytest.mark.parametrize("product", ["static", "shared", "object"])

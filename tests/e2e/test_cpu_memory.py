@@ -5,12 +5,10 @@ Nor does what is checked: a race of the first workgroup with the last one is fou
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import build_project
+from e2e.command import Outcome, build_project, run_on_cpu
 
 TILE = "memref<1024xi64, #gpu.address_space<workgroup>>"
 BLOCK, GRIDS = 4, {"0": (1, 1_000, 1_000_000), "1": (1, 1_000, 200_000)}
@@ -160,19 +158,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build / "app/app"
 
 
-def run(
-    program: Path, kernels: str, attempts: int, *grids: int, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def run(program: Path, kernels: str, attempts: int, *grids: int, **variables: str) -> Outcome:
     """Launch each kernel with each grid; again until nothing is allocated, as its thread may be a new one."""
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": "1", **variables}
-    return subprocess.run(
-        [program, kernels, *map(str, (attempts, *grids))],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    arguments = map(str, (attempts, *grids))
+    return run_on_cpu(program, kernels, *arguments, GPUBUILD_CPU_THREADS="1", **variables)
 
 
 @pytest.mark.parametrize("check", ["0", "1"], ids=["plain", "checked"])
@@ -180,8 +169,8 @@ def test_memory_does_not_grow_with_the_grid(program: Path, check: str) -> None:
     """Nor is anything allocated for a launch without checks, once its thread has run such a kernel."""
     grids = GRIDS[check]
     done = run(program, ",".join(TIERS), 1 if check == "1" else 20, *grids, GPUBUILD_CHECK=check)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
+    assert done.code == 0, done.err
+    rows = [line.split() for line in done.out.splitlines()]
     assert [row[0] for row in rows] == [name for name in TIERS for _ in grids]
     for name in TIERS:
         added = KERNELS[name][-1]
@@ -195,6 +184,6 @@ def test_memory_does_not_grow_with_the_grid(program: Path, check: str) -> None:
 def test_a_race_across_a_large_grid_is_found(program: Path) -> None:
     """What was known of the first workgroup is kept, though nearly all in between is forgotten."""
     done = run(program, "ends", 1, 150_000, GPUBUILD_CHECK="1")
-    assert done.returncode == 66, done.stdout + done.stderr
-    assert "(149999, 0, 0)" in done.stderr
-    assert "(0, 0, 0)" in done.stderr
+    assert done.code == 66, done.out + done.err
+    assert "(149999, 0, 0)" in done.err
+    assert "(0, 0, 0)" in done.err

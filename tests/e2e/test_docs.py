@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, shared_cache
+from e2e.command import ROOT, shared_cache, without_settings
 from e2e.pages import Block, Page, Session, pages, pattern, read_page, sessions
 
 from gpubuild.cli.parser import make_parser
@@ -68,14 +68,12 @@ def run_page(page: Page, folder: Path, environment: dict[str, str]) -> list[str]
 
 
 @pytest.mark.parametrize("name", [page.path.name for page in PAGES if page.runs])
-def test_commands(
-    name: str, launcher: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_commands(name: str, launcher: Path, tmp_path: Path) -> None:
     page = BY_NAME[name]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    environment = without_settings()
     environment["PATH"] = f"{launcher}:{sysconfig.get_path('scripts')}:/usr/bin:/bin"
     if not page.own_cache:
-        environment |= shared_cache(tmp_path_factory)
+        environment |= shared_cache()
     folder = tmp_path / "project"
     if page.project == "init":
         subprocess.run([launcher / "gpubuild", "init", "-q", folder], check=True, env=environment)

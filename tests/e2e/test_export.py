@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, saxpy_project
+from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project
 
 
 def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cache: dict[str, str]) -> None:
@@ -34,5 +34,5 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     } == {p.name for p in elsewhere.iterdir()}
     environment = {"PATH": os.defpath, "CC": cc}
     subprocess.run(["sh", elsewhere / "link.sh"], env=environment, cwd=tmp_path, check=True)
-    ran = subprocess.run([elsewhere / "saxpy"], env=cpu, capture_output=True, text=True, check=False)
-    assert (ran.returncode, "OK" in ran.stdout) == (0, True), ran.stderr
+    ran = run_on_cpu(elsewhere / "saxpy")
+    assert (ran.code, "OK" in ran.out) == (0, True), ran.err

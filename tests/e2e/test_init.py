@@ -9,21 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, gpubuild, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
 
 @pytest.fixture
-def environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path: Path) -> dict[str, str]:
     """What a CI service gives its jobs, with the ``gpubuild`` that is under test."""
     folder = tmp_path / "bin"
     folder.mkdir()
     launcher = folder / "gpubuild"
     launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
     launcher.chmod(0o755)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
-    return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache(tmp_path_factory)
+    inherited = without_settings()
+    return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache()
 
 
 def github(folder: Path) -> list[str]:

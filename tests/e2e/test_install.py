@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import gpubuild, run_on_cpu
 from e2e.test_cmake_meson import find
 from e2e.test_products import CPU, USER, write_project
 from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
@@ -48,7 +48,7 @@ def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs(program: Path) -> bool:
-    return subprocess.run([program], env={**os.environ, **CPU}, check=False).returncode == 0
+    return run_on_cpu(program, **CPU).code == 0
 
 
 def test_an_executable_and_modes(prefix: Path) -> None:

@@ -159,7 +159,7 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path)
+    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     assert outcome.code == 0, outcome.err
     binary = (tmp_path / "build/app/k.binary.mlir").read_text()
     ((entry,),) = tables(binary)

@@ -32,7 +32,7 @@ gpu.module @m {{
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in shared_cache(tmp_path_factory).items():
+    for name, value in shared_cache().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
 
@@ -91,6 +91,24 @@ def test_targets_and_passes() -> None:
     module.twice(x)
     np.testing.assert_array_equal(x, 2 * np.arange(5))
     assert [step.target for step in module.report.steps if step.target] == ["fast", "sm_70"]
+
+
+def test_tensors() -> None:
+    text = """func.func @product(%a: tensor<?x3xf32>, %b: tensor<3x4xf32>, %c: tensor<?x4xf32>)
+    -> tensor<?x4xf32> attributes {llvm.emit_c_interface} {
+  %sum = linalg.matmul ins(%a, %b : tensor<?x3xf32>, tensor<3x4xf32>)
+      outs(%c : tensor<?x4xf32>) -> tensor<?x4xf32>
+  return %sum : tensor<?x4xf32>
+}
+"""
+    a, b, c = (
+        np.arange(count, dtype=np.float32).reshape(-1, width) for count, width in ((6, 3), (12, 4), (8, 4))
+    )
+    result = np.zeros_like(c)
+    gpubuild.load(text=text, pipeline="linalg").product(a, b, c, result)
+    np.testing.assert_array_equal(result, a @ b + c)
+    with pytest.raises(GpubuildError, match="linalg, tosa"):
+        gpubuild.load(text=text, pipeline="torch")
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def check_notebook() -> None:
 
 
 def test_the_notebook(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in shared_cache(tmp_path_factory).items():
+    for name, value in shared_cache().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
     monkeypatch.setenv("GPUBUILD_DEVICE", "cpu")

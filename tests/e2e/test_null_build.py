@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import ROOT, Outcome, gpubuild
+from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu, without_settings
 
 HEADER = '#define TEXT "one"\n'
 MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
@@ -63,7 +63,7 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def modules_of_build(project: Path, *arguments: str, env: dict[str, str] | None = None) -> set[str]:
     """Build once more, and tell the modules that were imported."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")} | (env or {})
+    environment = without_settings() | (env or {})
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "gpubuild", "build", *arguments],
         cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=300,
@@ -175,8 +175,7 @@ def test_a_folder_below(settled: Path) -> None:
 
 
 def said(project: Path, folder: str = "build") -> str:
-    command = [project / folder / "hello/hello"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return run_on_cpu(project / folder / "hello/hello").out
 
 
 def test_each_variant_has_its_own_answer(settled: Path, tmp_path: Path) -> None:
@@ -247,8 +246,7 @@ def test_an_edit_is_seen(project: Path, name: str) -> None:
     path.write_text(edited)
     os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
     assert not was_quick(project)
-    said = subprocess.run([project / "build/hello/hello"], capture_output=True, text=True, check=True).stdout
-    assert said == ("two\n" if name == "inc/text.h" else "one\n")
+    assert said(project) == ("two\n" if name == "inc/text.h" else "one\n")
 
 
 def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
@@ -287,8 +285,4 @@ def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
     outcome = gpubuild("build", "--json", cwd=tmp_path / "p", seeded=True)
     assert outcome.code == 0, outcome.err
     assert outcome.document["summary"]["steps"] == steps
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
-    run = subprocess.run(
-        [tmp_path / "p/build/app/app"], env=environment, capture_output=True, text=True, check=True
-    )
-    assert run.stdout == "2\n"  # 0.5 + 1.5
+    assert run_on_cpu(tmp_path / "p/build/app/app") == Outcome(0, "2\n", "")  # 0.5 + 1.5

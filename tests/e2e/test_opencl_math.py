@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 
 import numpy as np
 import pytest
 from accuracy import TYPES, arguments, errors, needs_wide_numbers, pairs, reference
 from devices import at_hand
-from devices.pack import RUN, Launch, Pack, Result, read_results
+from devices.pack import Launch, Pack, Result
 from e2e import test_cpu_math as cpu
 from e2e.command import ROOT
 from unit.engine.device_steps import compile_module
@@ -93,9 +90,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], R
             grid = values.shape[-1] // BLOCK
             launches.append(Launch(kernel=kernel_name(name, kind), grid=grid, block=BLOCK, args=(values,)))
         pack.add(kind, compile_module(text(kind), CHIP).object, launches)
-    command = [sys.executable, pack.folder / RUN, folder / "results", "--device", "opencl"]
-    subprocess.run(command, check=False, env={**os.environ, **(at_hand.opencl() or {})}, timeout=600)
-    return dict(zip(KEYS, read_results(folder / "results"), strict=True))
+    return dict(zip(KEYS, pack.run(at_hand.OPENCL), strict=True))
 
 
 @pytest.mark.parametrize(("name", "kind"), KEYS)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 from devices import at_hand
 from devices.cases import random_cases, wrong
-from devices.pack import RUN, Pack, read_results
+from devices.pack import Pack
 from kernels.random.kernel import RandomKernel, module_text
 from unit.engine.device_steps import compile_module
 
 CHIP = "spirv1.3"
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "550"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "150"))  # a longer run: more
 PER_MODULE = 50
-AT_LEAST = 500
 
 
 def chosen(first: int) -> dict[int, RandomKernel]:
@@ -25,19 +22,13 @@ def chosen(first: int) -> dict[int, RandomKernel]:
     return {number: kernel for number, kernel in every.items() if kernel.whole}
 
 
-@pytest.mark.skipif(KERNELS < AT_LEAST, reason="fewer kernels are asked for")
-def test_there_are_enough():
-    assert sum(len(chosen(first)) for first in range(0, KERNELS, PER_MODULE)) >= AT_LEAST
-
-
 @pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
 @pytest.mark.parametrize("first", range(0, KERNELS, PER_MODULE))
 def test_random_kernels_are_right_on_opencl(tmp_path, first):
     kernels = chosen(first)
+    assert len(kernels) > 0.8 * PER_MODULE
     image = compile_module(module_text(list(kernels.values())), CHIP).object
     cases = [case for number, kernel in kernels.items() for case in random_cases(kernel, number)]
     pack = Pack(tmp_path / "pack", CHIP)
     pack.add("random", image, [case.launch for case in cases])
-    command = [sys.executable, pack.folder / RUN, tmp_path / "results", "--device", "opencl"]
-    subprocess.run(command, check=False, env={**os.environ, **(at_hand.opencl() or {})}, timeout=600)
-    assert wrong(cases, read_results(tmp_path / "results")) == {}
+    assert wrong(cases, pack.run(at_hand.OPENCL)) == {}

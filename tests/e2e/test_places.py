@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import build_project, gpubuild
+from e2e.command import build_project, gpubuild, without_settings
 
 SOURCE = """\
 module attributes {gpu.container_module} {
@@ -99,7 +99,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def message(program: Path, what: str) -> str:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    clean = without_settings()
     done = subprocess.run([program, what], env=clean, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     return done.stderr

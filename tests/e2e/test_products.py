@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, seed
+from e2e.command import Outcome, gpubuild, run_on_cpu, seed
 from elftools.elf.elffile import ELFFile
 from once import once
 from simulators.cuda_driver import standin
@@ -142,8 +142,7 @@ def test_a_program_links_it(built: Path, tmp_path: Path, language: str, names: l
     paths = [f"-Wl,-rpath,{file.parent}" for file in files]
     program = tmp_path / "user"
     subprocess.run([compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program], check=True)
-    done = subprocess.run([program], env={**os.environ, **CPU}, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert run_on_cpu(program, **CPU) == Outcome(0, "", "")
 
 
 @pytest.mark.parametrize("what", ["call", "again", "two", "threads", "later", "fork"])
@@ -151,10 +150,7 @@ def test_a_library_is_opened_and_closed(built: Path, tmp_path: Path, what: str) 
     program = tmp_path / "unloading"
     subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
     libraries = [product(built, name) for name in ("first", "second")]
-    done = subprocess.run(
-        [program, what, *libraries], env={**os.environ, **CPU}, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert run_on_cpu(program, what, *libraries, **CPU) == Outcome(0, "", "")
 
 
 BESIDE_CUDA = """
@@ -204,18 +200,15 @@ def test_products_of_each_compiler(tmp_path: Path, compiler: str) -> None:
     done = gpubuild("build", "first", "plus", "part", "-t", "cpu", cwd=project, env=env)
     assert done.code == 0, done.err
     assert exports(product(project, "first")) == exports(product(project, "part")) == INTERFACE
-    done = subprocess.run(
-        [sys.executable, "-c", "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).call())",
-         product(project, "first")],
-        env={**os.environ, **CPU}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).call())"
+    done = run_on_cpu(Path(sys.executable), "-c", script, product(project, "first"), **CPU)
+    assert (done.out, done.err) == ("1\n", "")
     source = tmp_path / "user.c"
     source.write_text(USER[".c"])
     cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
     command = [*cc, source, product(project, "part"), "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
     subprocess.run(command, check=True)
-    assert subprocess.run([tmp_path / "user"], env={**os.environ, **CPU}, check=False).returncode == 0
+    assert run_on_cpu(tmp_path / "user", **CPU).code == 0
 
 
 INLINE = """\

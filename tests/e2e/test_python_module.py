@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from e2e.command import ROOT
+from e2e.command import ROOT, without_settings
 from e2e.library_programs import SCALARS, build_library, functions, imported, word
 
 SPIN = """\
@@ -440,7 +440,7 @@ def test_launches_of_kernels(tmp_path: Path) -> None:
 
 def test_failures_are_exceptions(tmp_path: Path) -> None:
     library = build_library(tmp_path, "lib", SCALE)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    environment = without_settings()
 
     def run(**more: str) -> list[str]:
         done = subprocess.run(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, gpubuild, without_settings
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
 MAIN = (
@@ -24,7 +23,7 @@ def without_privilege() -> None:
 
 
 def restricted(*arguments: str, cwd: Path) -> Outcome:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    environment = without_settings()
     done = subprocess.run(
         [sys.executable, "-m", "gpubuild", *arguments],
         cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False,

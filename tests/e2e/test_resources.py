@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from devices import at_hand
 from e2e.command import gpubuild
 from mlir import ir
 
@@ -152,8 +153,8 @@ def expected(element: Element) -> bytes:
     )
 
 
-def output(executable: Path) -> bytes:
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
+def output(executable: Path, device: str = "cpu", **variables: str) -> bytes:
+    environment = {**os.environ, "GPUBUILD_DEVICE": device, **variables}
     return subprocess.run([executable], env=environment, capture_output=True, timeout=60, check=True).stdout
 
 
@@ -167,6 +168,19 @@ def test_programs_see_the_weights(
     outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
     assert outcome.code == 0, outcome.err
     assert output(tmp_path / "build/app/app") == expected(element)
+
+
+@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+def test_more_weights_than_one_instruction_of_spirv_holds(
+    tmp_path: Path, shared_cache: dict[str, str]
+) -> None:
+    one = ELEMENTS["f32"]
+    element = replace(one, weights=np.tile(one.weights, 4), expected=np.tile(one.expected, 4))
+    assert element.weights.nbytes > 65_536
+    write(tmp_path, element, targets="{spirv: {}}")
+    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
+    assert outcome.code == 0, outcome.err
+    assert output(tmp_path / "build/app/app", "opencl", **(at_hand.opencl() or {})) == expected(element)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from e2e.built_examples import built_examples
-from e2e.command import ROOT, edit, gpubuild, run_on_cpu
+from e2e.command import ROOT, edit, gpubuild, run_on_cpu, seed
 from e2e.scons_project import OK, copy_of_the_project, done, scons, the_project
 
 from gpubuild.build.log import read_log
@@ -156,7 +156,7 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
     """What other builders make is linked in; here all of it lies beside a SConscript."""
     sub = project / "sub"
     sub.mkdir()
-    for name in ("scale.mlir", "main.c", "targets.yaml"):
+    for name in ("scale.mlir", "main.c", "targets.yaml", "cache"):
         shutil.move(project / name, sub / name)
     edit(
         sub / "main.c",
@@ -222,6 +222,7 @@ def test_a_project_in_a_repository_is_refused(project: Path, tmp_path: Path) -> 
 def test_an_interrupt_leaves_nothing_half_made(project: Path) -> None:
     for name in ("build", "cache"):
         shutil.rmtree(project / name)
+    seed(project)
     with subprocess.Popen(
         [sys.executable, "-m", "SCons", "-Q", "-j2"],
         cwd=project,

@@ -37,7 +37,7 @@ programs:
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     folder = tmp_path_factory.mktemp("tensors")
     (folder / "targets.yaml").write_text(PROJECT.replace("SOURCES", os.path.relpath(SOURCES, folder)))
-    outcome = gpubuild("build", cwd=folder)
+    outcome = gpubuild("build", cwd=folder, seeded=True)
     assert outcome.code == 0, outcome.out + outcome.err
     return folder / "build", outcome
 
@@ -126,7 +126,7 @@ def test_weights_on_a_device_are_freed_with_the_library(tmp_path: Path) -> None:
         "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n"
         "  net: {sources: [layer.mlir], pipeline: linalg, product: shared}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path)
+    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     assert outcome.code == 0, outcome.out + outcome.err
     library = tmp_path / "build" / "net" / "libnet.so"
     standin.translate(list(library.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
@@ -175,7 +175,7 @@ def test_what_stays_on_the_host_is_a_warning(tmp_path: Path) -> None:
         "version: 1\ntargets: {cpu: {}}\nprograms:\n"
         "  sum: {sources: [sum.mlir], pipeline: linalg, product: object}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path)
+    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     text = outcome.out + outcome.err
     assert "sum.mlir:3:8: warning: this stays on the host: it has no parallel loop" in text
 
@@ -197,7 +197,7 @@ def test_dialects_of_other_projects_name_the_tool(tmp_path: Path, dialect: str) 
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {cpu: {}}\nprograms:\n  p: {sources: [a.mlir], pipeline: linalg}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path)
+    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     assert outcome.code == 1
     assert "a.mlir:2:" in outcome.err
     assert FOREIGN[dialect] in outcome.err

@@ -18,8 +18,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert gpubuild("init", "demo", cwd=folder).code == 0
     file = folder / "demo" / "targets.yaml"
     file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
-    cache = shared_cache(tmp_path_factory)
-    assert gpubuild("build", "-q", cwd=folder / "demo", env=cache).code == 0
+    assert gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache()).code == 0
     return folder / "demo"
 
 

@@ -10,8 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
-import pytest
-from e2e.command import gpubuild, shared_cache
+from e2e.command import gpubuild, shared_cache, without_settings
 
 PATIENCE_SECONDS = 120.0
 
@@ -20,7 +19,7 @@ class Watch:
     """A running command whose lines are read as they come."""
 
     def __init__(self, folder: Path, *arguments: str, cache: dict[str, str]) -> None:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+        environment = without_settings()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gpubuild", "watch", *arguments],
             cwd=folder,
@@ -61,11 +60,11 @@ def edit(path: Path, old: str, new: str) -> None:
     path.with_suffix(".new").replace(path)
 
 
-def test_edit_break_mend_stop(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_edit_break_mend_stop(tmp_path: Path) -> None:
     assert gpubuild("init", "demo", cwd=tmp_path).code == 0
     demo = tmp_path / "demo"
     edit(demo / "targets.yaml", (demo / "targets.yaml").read_text(), TARGETS)
-    with Watch(demo, "--run", "--", "given", cache=shared_cache(tmp_path_factory)) as watch:
+    with Watch(demo, "--run", "--", "given", cache=shared_cache()) as watch:
         assert any("scale: OK" in line for line in watch.until("exited with 0"))
         edit(demo / "main.c", "elements wrong", "elements are wrong")
         seen = watch.until("exited with 0")

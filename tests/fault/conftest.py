@@ -1,7 +1,5 @@
 """What tests of remote caches share, and tests of whole builds."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real Dask cluster of processes on this machine, and what is left of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -10,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 PATIENCE = 120.0
 _MARK = "GPUBUILD_TEST_CLUSTER"
@@ -95,10 +94,10 @@ class Cluster:
                 continue
         return len(found)
 
-    def stop(self, nanny: subprocess.Popen[bytes]) -> None:
-        """Stop a worker and its nanny, without ending them."""
+    def stop(self, nanny: subprocess.Popen[bytes], number: signal.Signals = signal.SIGSTOP) -> None:
+        """Stop a worker and its nanny, without ending them; SIGCONT lets them go on."""
         for pid in (nanny.pid, *children(nanny.pid)):
-            os.kill(pid, signal.SIGSTOP)
+            os.kill(pid, number)
 
     def run(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start another process, of a module of these tests, that ends with the cluster."""
@@ -111,7 +110,10 @@ class Cluster:
             process.wait()
         wait_until(lambda: not self.processes(), 60)
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End all processes."""
         for process in self._started:
             process.kill()

@@ -1,7 +1,5 @@
 """Far server: what a remote cache says to a build, good or spoiled, and what the build does then."""
 
-from __future__ import annotations
-
 import socket
 import zlib
 from collections.abc import Callable
@@ -10,22 +8,13 @@ from pathlib import Path
 from unit.cache.samples import CONTENT, KEY, make_result
 from unit.cache.servers import Raw, reply
 
-from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored, encode_remote
-from gpubuild.cache.remote.http import TimeLimits
-from gpubuild.cache.remote.store import RemoteStore
 from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import digest_bytes
 
-# The limits of a build, so that no pause of the machine is taken for one of the server.
-PATIENT = TimeLimits(back_off=0.001)
 NOT_FOUND = reply(b"nothing", "404 Not Found")
 Answer = Callable[[Raw, str, socket.socket], None]
-
-
-def open_tiered(directory: Path, url: str, *, limits: TimeLimits = PATIENT, **options) -> TieredStore:
-    return TieredStore(DiskStore(directory), RemoteStore(url, limits=limits, **options), limits=limits)
 
 
 def good_bodies(folder: Path) -> dict[str, bytes]:

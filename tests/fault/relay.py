@@ -1,11 +1,11 @@
-"""A TCP relay with latency, and losses as TCP shows them: ``relay.py PORT TO_PORT LATENCY_MS LOSS SEED``.
+"""A TCP relay with latency, and losses as TCP shows them.
 
-A lost segment is sent again after 200 ms, and all that follow wait for it.
+``relay.py PORT TO_PORT LATENCY_MS LOSS SEED [FILE]``. A lost segment is sent again after 200 ms, and all
+that follow wait for it. What is sent in both directions is added to FILE.
 """
 
-from __future__ import annotations
-
 import asyncio
+import os
 import random
 import sys
 from contextlib import suppress
@@ -13,7 +13,8 @@ from contextlib import suppress
 RESEND_SECONDS = 0.2
 SEGMENT = 1460
 
-_CHANCE = random.Random(0)  # seeded again by the last argument
+_CHANCE = random.Random(0)  # seeded again by an argument
+_RECORD = os.open(sys.argv[6] if len(sys.argv) > 6 else os.devnull, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
 async def pump(
@@ -37,6 +38,7 @@ async def pump(
     due = 0.0
     with suppress(OSError):
         while data := await reader.read(SEGMENT):
+            os.write(_RECORD, data)
             lost = RESEND_SECONDS if _CHANCE.random() < loss else 0.0
             due = max(due, clock() + latency + lost)
             await arriving.put((due, data))

@@ -1,12 +1,10 @@
 """Failing system calls: every method of the store returns, with one warning per cause."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,24 +46,24 @@ def test_a_call_that_fails_during_publish(tmp_path: Path, call: str, code: int) 
     """Failing from the first, second, … call on, until publish gets through."""
     result, files = make_result(tmp_path / "out")
     for after in range(40):
-        store = DiskStore(tmp_path / str(after))
-        with failing(call, code, after) as failed:
-            stored = store.publish(KEY, result, files)
-            found = store.lookup(KEY)
-        assert found in (None, result)
-        assert len(store.warnings) <= 2, store.warnings
-        assert stored or store.warnings, "a result that is not stored must be reported"
-        store.close()
-        fresh = DiskStore(tmp_path / str(after))
-        again = fresh.lookup(KEY)
-        assert again in (None, result)
-        assert again == result or not stored
-        for blob in again.blobs if again else ():
-            assert fresh.fetch(blob, tmp_path / "copy")
-            assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
-        assert fresh.publish(OTHER_KEY, result, files), "the fault is gone, but the store does not recover"
-        assert fresh.warnings == ()
-        fresh.close()
+        with closing(DiskStore(tmp_path / str(after))) as store:
+            with failing(call, code, after) as failed:
+                stored = store.publish(KEY, result, files)
+                found = store.lookup(KEY)
+            assert found in (None, result)
+            assert len(store.warnings) <= 2, store.warnings
+            assert stored or store.warnings, "a result that is not stored must be reported"
+        with closing(DiskStore(tmp_path / str(after))) as fresh:
+            again = fresh.lookup(KEY)
+            assert again in (None, result)
+            assert again == result or not stored
+            for blob in again.blobs if again else ():
+                assert fresh.fetch(blob, tmp_path / "copy")
+                assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
+            assert fresh.publish(OTHER_KEY, result, files), (
+                "the fault is gone, but the store does not recover"
+            )
+            assert fresh.warnings == ()
         if not failed[0]:
             return
     pytest.fail("publish never got through")
@@ -75,67 +73,63 @@ def test_a_call_that_fails_during_publish(tmp_path: Path, call: str, code: int) 
 @pytest.mark.parametrize("call", ["open", "read", "write", "replace", "mkdir", "fchmod", "lstat"])
 def test_a_call_that_fails_during_a_hit(tmp_path: Path, call: str, code: int) -> None:
     result, files = make_result(tmp_path / "out")
-    store = DiskStore(tmp_path / "cache")
-    assert store.publish(KEY, result, files)
-    (tmp_path / "build").mkdir()
-    for after in range(20):
-        (tmp_path / "build" / "object").write_bytes(b"old")
-        with failing(call, code, after) as failed:
-            found = store.lookup(KEY)
-            fetched = found is not None and store.fetch(found.blobs[1], tmp_path / "build" / "object")
-        assert (tmp_path / "build" / "object").read_bytes() == (CONTENT["object"] if fetched else b"old")
-        assert len(store.warnings) <= 2
-        assert sorted(p.name for p in (tmp_path / "build").iterdir()) == ["object"]
-        if not failed[0]:
-            break
-    assert store.stats().quarantined == 0, "an unreadable blob is not a bad blob"
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.publish(KEY, result, files)
+        (tmp_path / "build").mkdir()
+        for after in range(20):
+            (tmp_path / "build" / "object").write_bytes(b"old")
+            with failing(call, code, after) as failed:
+                found = store.lookup(KEY)
+                fetched = found is not None and store.fetch(found.blobs[1], tmp_path / "build" / "object")
+            assert (tmp_path / "build" / "object").read_bytes() == (CONTENT["object"] if fetched else b"old")
+            assert len(store.warnings) <= 2
+            assert sorted(p.name for p in (tmp_path / "build").iterdir()) == ["object"]
+            if not failed[0]:
+                break
+        assert store.stats().quarantined == 0, "an unreadable blob is not a bad blob"
 
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
-    store = DiskStore(tmp_path / "cache")
-    store.lookup(KEY)
-    with failing("write", errno.ENOSPC):
-        assert not store.publish(KEY, result, files)
-    assert list((tmp_path / "cache" / "tmp").iterdir()) == []
-    assert store.publish(KEY, result, files)
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        store.lookup(KEY)
+        with failing("write", errno.ENOSPC):
+            assert not store.publish(KEY, result, files)
+        assert list((tmp_path / "cache" / "tmp").iterdir()) == []
+        assert store.publish(KEY, result, files)
 
 
-def test_an_index_locked_by_a_dead_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
+    """A client of the index of a cache with one result; for its locks nobody waits long."""
     monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.publish(KEY, *make_result(tmp_path / "out"))
+    with closing(sqlite3.connect(tmp_path / "cache/index/cache.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def test_an_index_locked_by_a_dead_client(holder: sqlite3.Connection, tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
-    store = DiskStore(tmp_path / "cache")
-    assert store.publish(KEY, result, files)
-    store.close()
-    holder = sqlite3.connect(tmp_path / "cache" / "index" / "cache.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     for _ in range(2):
-        reader = DiskStore(tmp_path / "cache")
-        assert reader.lookup(KEY) == result
-        assert not reader.publish(OTHER_KEY, result, files)
-        assert len(reader.warnings) == 1 and "locked" in reader.warnings[0]
-        reader.close()
+        with closing(DiskStore(tmp_path / "cache")) as reader:
+            assert reader.lookup(KEY) == result
+            assert not reader.publish(OTHER_KEY, result, files)
+            assert len(reader.warnings) == 1 and "locked" in reader.warnings[0]
     holder.execute("ROLLBACK")
-    holder.close()
-    after = DiskStore(tmp_path / "cache")
-    assert after.publish(OTHER_KEY, result, files)
-    assert after.stats().records == 2
-    after.close()
+    with closing(DiskStore(tmp_path / "cache")) as after:
+        assert after.publish(OTHER_KEY, result, files)
+        assert after.stats().records == 2
 
 
-def test_an_index_that_becomes_locked_costs_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+def test_an_index_that_becomes_locked_costs_one_wait(holder: sqlite3.Connection, tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
-    store = DiskStore(tmp_path / "cache")
-    assert store.publish(KEY, result, files)
-    holder = sqlite3.connect(tmp_path / "cache" / "index" / "cache.db", isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    assert not store.publish(OTHER_KEY, result, files)
-    holder.execute("ROLLBACK")
-    holder.close()
-    assert not store.publish(OTHER_KEY, result, files), "writing is given up, not tried again and again"
-    assert store.lookup(KEY) == result
-    assert len(store.warnings) == 1
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.lookup(KEY) == result
+        holder.execute("BEGIN IMMEDIATE")
+        assert not store.publish(OTHER_KEY, result, files)
+        holder.execute("ROLLBACK")
+        assert not store.publish(OTHER_KEY, result, files), "writing is given up, not tried again and again"
+        assert store.lookup(KEY) == result
+        assert len(store.warnings) == 1

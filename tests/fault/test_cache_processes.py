@@ -1,7 +1,5 @@
 """Several processes, some of them killed, around one cache."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -10,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,29 +47,27 @@ def number(n: int) -> tuple[Digest, dict[str, bytes]]:
 
 def assert_whole(directory: Path, scratch: Path, keys: int) -> int:
     """Every record that is there can be fetched, with the right bytes; how many there are."""
-    store = DiskStore(directory)
-    hits = 0
-    for n in range(keys):
-        key, content = number(n)
-        found = store.lookup(key)
-        if found is None:
-            continue
-        hits += 1
-        for blob in found.blobs:
-            assert store.fetch(blob, scratch / "copy")
-            assert (scratch / "copy").read_bytes() == content[blob.name]
-    assert store.warnings == ()
-    store.close()
+    with closing(DiskStore(directory)) as store:
+        hits = 0
+        for n in range(keys):
+            key, content = number(n)
+            found = store.lookup(key)
+            if found is None:
+                continue
+            hits += 1
+            for blob in found.blobs:
+                assert store.fetch(blob, scratch / "copy")
+                assert (scratch / "copy").read_bytes() == content[blob.name]
+        assert store.warnings == ()
     return hits
 
 
 def publish_all(directory: Path, scratch: Path, keys: int) -> None:
-    store = DiskStore(directory)
-    for n in range(keys):
-        key, content = number(n)
-        store.publish(key, *make_result(scratch / str(os.getpid()), content))
-    assert store.warnings == (), store.warnings
-    store.close()
+    with closing(DiskStore(directory)) as store:
+        for n in range(keys):
+            key, content = number(n)
+            store.publish(key, *make_result(scratch / str(os.getpid()), content))
+        assert store.warnings == (), store.warnings
 
 
 def test_killed_at_every_system_call_of_a_publication(tmp_path: Path, counted: Counted) -> None:
@@ -104,15 +101,14 @@ def test_killed_at_every_system_call_of_a_publication(tmp_path: Path, counted: C
 
 
 def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
-    store = DiskStore(tmp_path / "cache")
-    store.publish(KEY, *make_result(tmp_path / "out"))
-    for name, age in (("old", 2 * 86400), ("new", 0)):
-        path = tmp_path / "cache" / "tmp" / name
-        path.write_bytes(b"half")
-        os.utime(path, (time.time() - age,) * 2)
-    collect(store)
-    assert [p.name for p in (tmp_path / "cache" / "tmp").iterdir()] == ["new"]
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        store.publish(KEY, *make_result(tmp_path / "out"))
+        for name, age in (("old", 2 * 86400), ("new", 0)):
+            path = tmp_path / "cache" / "tmp" / name
+            path.write_bytes(b"half")
+            os.utime(path, (time.time() - age,) * 2)
+        collect(store)
+        assert [p.name for p in (tmp_path / "cache" / "tmp").iterdir()] == ["new"]
 
 
 def test_eight_find_a_corrupt_index_at_once(tmp_path: Path) -> None:
@@ -122,9 +118,8 @@ def test_eight_find_a_corrupt_index_at_once(tmp_path: Path) -> None:
 
     def publish(n: int) -> None:
         key, content = number(n)
-        store = DiskStore(directory)
-        assert store.publish(key, *make_result(tmp_path / f"out{n}", content)), store.warnings
-        store.close()
+        with closing(DiskStore(directory)) as store:
+            assert store.publish(key, *make_result(tmp_path / f"out{n}", content)), store.warnings
 
     children = [in_child(lambda n=n: publish(n)) for n in range(8)]
     assert [exit_status(pid) for pid in children] == [0] * 8
@@ -152,30 +147,27 @@ def test_eviction_during_reads_and_publications(tmp_path: Path, disturb: str) ->
     end = time.monotonic() + 1.5
 
     def read(n: int) -> None:
-        store = DiskStore(directory)
-        while time.monotonic() < end:
-            for number_of_key in range(12):
-                key, content = number(number_of_key)
-                found = store.lookup(key)
-                for blob in found.blobs if found else ():
-                    if store.fetch(blob, tmp_path / f"copy{n}"):
-                        assert (tmp_path / f"copy{n}").read_bytes() == content[blob.name]
-        assert store.warnings == (), store.warnings
-        store.close()
+        with closing(DiskStore(directory)) as store:
+            while time.monotonic() < end:
+                for number_of_key in range(12):
+                    key, content = number(number_of_key)
+                    found = store.lookup(key)
+                    for blob in found.blobs if found else ():
+                        if store.fetch(blob, tmp_path / f"copy{n}"):
+                            assert (tmp_path / f"copy{n}").read_bytes() == content[blob.name]
+            assert store.warnings == (), store.warnings
 
     def evict() -> None:
-        store = DiskStore(directory)
-        while time.monotonic() < end:
-            collect(store, max_size_bytes=20_000) if disturb == "gc" else store.clear()
-        store.close()
+        with closing(DiskStore(directory)) as store:
+            while time.monotonic() < end:
+                collect(store, max_size_bytes=20_000) if disturb == "gc" else store.clear()
 
     def publish() -> None:
         while time.monotonic() < end:
-            store = DiskStore(directory)
-            for n in range(12):
-                key, content = number(n)
-                store.publish(key, *make_result(tmp_path / "publisher", content))
-            store.close()
+            with closing(DiskStore(directory)) as store:
+                for n in range(12):
+                    key, content = number(n)
+                    store.publish(key, *make_result(tmp_path / "publisher", content))
 
     children = [in_child(lambda: read(0)), in_child(lambda: read(1)), in_child(evict), in_child(publish)]
     assert [exit_status(pid) for pid in children] == [0] * 4
@@ -206,21 +198,20 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
     monkeypatch.setattr(Index, "write", write)
-    store = DiskStore(tmp_path / "cache")
-    assert store.lookup(KEY) is None  # makes what a cache consists of
-    events.clear()
-    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-    # Contents, then names, then the folders of the names, then the record.
-    assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
-    events.clear()
-    for folder in (tmp_path / "cache" / "cas").iterdir():
-        shutil.rmtree(folder)
-    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-    assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
-    events.clear()
-    for folder in (tmp_path / "cache" / "cas").iterdir():
-        next(folder.iterdir()).unlink()
-    assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-    # The names of both folders are durable already.
-    assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 2 + ["record"]
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.lookup(KEY) is None  # makes what a cache consists of
+        events.clear()
+        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+        # Contents, then names, then the folders of the names, then the record.
+        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
+        events.clear()
+        for folder in (tmp_path / "cache" / "cas").iterdir():
+            shutil.rmtree(folder)
+        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
+        events.clear()
+        for folder in (tmp_path / "cache" / "cas").iterdir():
+            next(folder.iterdir()).unlink()
+        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+        # The names of both folders are durable already.
+        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 2 + ["record"]

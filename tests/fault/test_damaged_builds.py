@@ -1,7 +1,5 @@
 """Whole builds around a damaged or failing cache: the right program, every time."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
@@ -10,7 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,8 @@ from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.model.result import Status
 
+FLIPS = min(10, int(os.environ.get("GPUBUILD_TEST_FAULTS", "1")))  # in each file of a cache
+
 
 def test_a_flipped_bit_in_every_file_of_the_cache(
     pristine: Path, tmp_path: Path, right: list[bytes], counted: Counted
@@ -32,7 +32,7 @@ def test_a_flipped_bit_in_every_file_of_the_cache(
     flipped, touched = 0, set()
     for file in files:
         size = (pristine / file).stat().st_size
-        for position in sorted({choose.randrange(size) for _ in range(2)} if size else ()):
+        for position in {choose.randrange(size) for _ in range(FLIPS if size else 0)}:
             touched.add(file)
             world = copy_of(pristine, tmp_path / "project")
             shutil.rmtree(world.root / "build")
@@ -48,7 +48,7 @@ def test_a_flipped_bit_in_every_file_of_the_cache(
     empty = {file for file in files if not (pristine / file).stat().st_size}
     assert touched == set(files) - empty, "every file that has a bit"
     assert len(empty) <= 2, empty  # the lock files
-    counted("bits flipped in the files of a cache, each before a whole build", flipped, at_least=30)
+    counted("bits flipped in the files of a cache, each before a whole build", flipped, at_least=20)
 
 
 @pytest.mark.parametrize("folder", ["build/.gpubuild", "cache"])
@@ -60,7 +60,7 @@ def test_truncation_of_every_small_persistent_file(
     lengths = 0
     for path in small:
         size = path.stat().st_size
-        for length in sorted({0, 1, size - 1, *range(0, size, max(1, size // 25))}):
+        for length in sorted({0, 1, size - 1, *range(0, size, max(1, size // 10))}):
             lengths += 1
             world = copy_of(pristine, tmp_path / "project")
             os.truncate(world.root / path.relative_to(pristine), length)
@@ -133,7 +133,7 @@ def test_a_corrupt_index(pristine: Path, right: list[bytes], damage: str) -> Non
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace", "fchmod", "mkdir"])
 def test_a_failing_disk_under_the_cache(tmp_path: Path, right: list[bytes], call: str, code: int) -> None:
     """From the first, the third, … call of the cache on; the build folder is on a good disk."""
-    for after in (0, 2, 7, 23):
+    for after in (0, 2, 7, 23) if code == errno.ENOSPC else (0, 7):
         world, cache = make_world(tmp_path / f"project{after}"), tmp_path / f"cache{after}"
         with failing_below(cache, call, code, after) as failed:
             report = build(world, 0, cache)
@@ -199,9 +199,8 @@ def test_a_clock_that_jumps(
         os.utime(pristine / "app.mlir", (shifted, shifted))
         assert build_as_is(world).ok
         assert (pristine / PROGRAM).read_bytes() == right[variant]
-        store = DiskStore(pristine / "cache")
-        collect(store, max_age_seconds=3600.0)  # whatever that evicts
-        store.close()
+        with closing(DiskStore(pristine / "cache")) as store:
+            collect(store, max_age_seconds=3600.0)  # whatever that evicts
     monkeypatch.undo()
     check(world, pristine / "cache", right, variant=3)
 

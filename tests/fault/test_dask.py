@@ -1,44 +1,33 @@
 """Builds on a Dask cluster of real processes: the bytes are those of a local build, whatever fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, seed
+from e2e.command import gpubuild
+from fault.dask_builds import (
+    KERNEL,
+    SOURCES,
+    arguments,
+    begin,
+    ends_well,
+    make_project,
+    outputs,
+    project_file,
+    project_for,
+    remote,
+    two_workers,
+    workers,
+)
 from fault.dask_cluster import PATIENCE, Cluster, children, wait_until
 
 # Importing it here would change how errors are pickled.
 if find_spec("distributed") is None:
     pytest.skip("Dask is not installed", allow_module_level=True)
-SOURCES = 4
-KERNEL = """\
-gpu.module @kernels_{number} {{
-  gpu.func @scale(%x: memref<?xf32>) kernel {{
-    %i = gpu.global_id x
-    %k = arith.constant {number}.5 : f32
-    %old = memref.load %x[%i] : memref<?xf32>
-    %new = arith.mulf %k, %old : f32
-    %root = math.exp %new : f32
-    memref.store %root, %x[%i] : memref<?xf32>
-    gpu.return
-  }}
-}}
-"""
-MAIN = """\
-func.func private @other()
-func.func @main() -> i32 {
-  %c = arith.constant 0 : i32
-  return %c : i32
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -47,80 +36,10 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("project"))
 
 
-def make_project(project: Path) -> Path:
-    """Write a project, and build it on this machine into the folder `build`."""
-    project.mkdir(exist_ok=True)
-    names = [f"k{number}.mlir" for number in range(SOURCES)]
-    for number, name in enumerate(names):
-        (project / name).write_text(KERNEL.format(number=number))
-    (project / "main.mlir").write_text(MAIN)
-    program = {"sources": ["main.mlir", *names]}
-    document = {"version": 1, "targets": {"sm_60": {}, "gfx90a": {}, "cpu": {}}, "programs": {"p": program}}
-    (project / "targets.yaml").write_text(json.dumps(document))
-    done = gpubuild("build", cwd=project, seeded=True)
-    assert done.code == 0, done.err
-    return project
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    yield from started(tmp_path_factory.mktemp("shared"))
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    yield from started(tmp_path / "cluster")
-
-
-def started(folder: Path, **variables: str) -> Iterator[Cluster]:
-    made = Cluster(folder)
-    try:
-        for name in ("w1", "w2"):
-            made.start_worker(name, **variables)
-        yield made
-    finally:
-        made.close()
-
-
-def outputs(folder: Path) -> dict[str, bytes]:
-    """The files of a build folder that users see."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and ".gpubuild" not in path.parts
-    }
-
-
-def project_for(project: Path, cluster: Cluster, folder: str, **execute: object) -> Path:
-    """Write a project file beside ``project``'s that uses the cluster."""
-    document = json.loads((project / "targets.yaml").read_text())
-    settings = {
-        "scheduler_file": str(cluster.file),
-        "only": True,
-        "timeouts": {"no_worker": 3, "step": 60},
-    } | execute
-    file = project / f"{folder}.yaml"
-    file.write_text(json.dumps(document | {"execute": settings}))
-    return file
-
-
-def arguments(file: Path, folder: str = "") -> list[str]:
-    """A build with a cache that has the runtime library and nothing else."""
-    own = file.parent / f"of-{file.stem}"
-    if not own.exists():
-        seed(own)
-    cache = str(own / "cache")
-    return ["build", "--cache-dir", cache, "-f", file.name, "--build-dir", folder or file.stem]
-
-
-def remote(project: Path, cluster: Cluster, folder: str, *more: str, **execute: object) -> Outcome:
-    file = project_for(project, cluster, folder, **execute)
-    return gpubuild(*arguments(file), "--json", *more, cwd=project)
-
-
-def workers(done: Outcome) -> list[str]:
-    """The worker of each step that ran on one."""
-    return [step["worker"] for step in done.document["steps"] if "worker" in step]
+    with two_workers(tmp_path_factory.mktemp("shared")) as cluster:
+        yield cluster
 
 
 def test_bytes_are_those_of_a_local_build(local: Path, shared: Cluster) -> None:
@@ -155,96 +74,64 @@ def test_an_error_has_the_text_of_a_local_build(local: Path, shared: Cluster, tm
         assert all(error["message"] in here.err for error in messages), (here.err, messages)
 
 
-# The processes, by words on their command lines.
-KILLED = {"worker": "--name w1", "agent": "gpubuild.execute.agent", "scheduler": "dask_scheduler"}
+# What to kill, one after the other: each build has less of the cluster than the one before.
+KILLED = {
+    "workers": lambda cluster, nannies: _kill([pid for nanny in nannies for pid in children(nanny.pid)]),
+    "agent": lambda cluster, nannies: cluster.kill("gpubuild.execute.agent"),
+    "nanny": lambda cluster, nannies: cluster.kill("--name w1"),
+    "scheduler": lambda cluster, nannies: cluster.kill("dask_scheduler"),
+}
 
 
-@pytest.mark.parametrize("what", KILLED)
-def test_a_kill_in_mid_build(local: Path, cluster: Cluster, what: str) -> None:
-    file = project_for(local, cluster, f"killed_{what}")
-    command = [sys.executable, "-m", "gpubuild", *arguments(file)]
-    build = subprocess.Popen(
-        command, cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
-    assert build.stdout is not None
-    while "compile" not in (line := build.stdout.readline()):
-        assert line, build.communicate()
-    assert cluster.kill(KILLED[what])
-    _, err = build.communicate(timeout=PATIENCE)
-    assert build.returncode == 0, err
-    assert outputs(local / file.stem) == outputs(local / "build")
-    if what == "scheduler":
-        assert "ran on this machine: " in err
+def _kill(pids: list[int]) -> int:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    return len(pids)
 
 
-@pytest.mark.parametrize("when", ["before", "in mid-build"])
-def test_a_worker_that_stops(local: Path, tmp_path: Path, when: str) -> None:
-    """It neither answers nor goes away: the other worker and this machine do its steps."""
-    cluster = Cluster(tmp_path / "cluster")
-    try:
-        stopping, _ = cluster.start_worker("w1"), cluster.start_worker("w2")
-        file = project_for(local, cluster, f"stopped_{when[:2]}", timeouts={"no_worker": 3, "step": 4})
+def test_kills_in_mid_build(local: Path, tmp_path: Path) -> None:
+    with Cluster(tmp_path / "cluster") as cluster:
+        nannies = [cluster.start_worker(name) for name in ("w1", "w2")]
         cluster.wait_for_workers(2)
-        if when == "before":
+        for what, kill in KILLED.items():
+            waiting = {"timeouts": {"no_worker": 60, "step": 100}} if what == "workers" else {}
+            file = project_for(local, cluster, f"killed_{what}", **waiting)
+            build = begin(file, "outline" if what == "workers" else "compile")
+            assert kill(cluster, nannies)
+            err = ends_well(build, file)
+            assert what != "scheduler" or "ran on this machine: " in err
+            if what == "workers":  # their nannies start others, which have other addresses
+                cluster.wait_for_workers(4)
+
+
+def test_a_worker_that_stops(local: Path, tmp_path: Path) -> None:
+    """It neither answers nor goes away: the other worker and this machine do its steps."""
+    with Cluster(tmp_path / "cluster") as cluster:
+        stopping, _ = cluster.start_worker("w1"), cluster.start_worker("w2")
+        cluster.wait_for_workers(2)
+        for when in ("in_mid_build", "before"):
+            file = project_for(local, cluster, f"stopped_{when}", timeouts={"no_worker": 3, "step": 4})
+            build = begin(file)
             cluster.stop(stopping)
-        command = [sys.executable, "-m", "gpubuild", *arguments(file)]
-        build = subprocess.Popen(
-            command, cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert build.stdout is not None
-        if when != "before":
-            assert "outline" in build.stdout.readline()
-            cluster.stop(stopping)
-        _, err = build.communicate(timeout=PATIENCE)
-        assert build.returncode == 0, err
-        assert outputs(local / file.stem) == outputs(local / "build")
-    finally:
-        cluster.close()
+            ends_well(build, file)
 
 
-def test_a_worker_that_comes_back_elsewhere(local: Path, tmp_path: Path) -> None:
-    """The only worker is killed: its nanny starts another one, with another address."""
-    cluster = Cluster(tmp_path / "cluster")
-    try:
-        nanny = cluster.start_worker("w1")
-        file = project_for(local, cluster, "comes_back", timeouts={"no_worker": 60, "step": 100})
-        build = subprocess.Popen(
-            [sys.executable, "-m", "gpubuild", *arguments(file)],
-            cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert build.stdout is not None
-        assert "outline" in build.stdout.readline()
-        found = children(nanny.pid)
-        assert found
-        for pid in found:
-            os.kill(pid, signal.SIGKILL)
-        _, err = build.communicate(timeout=60)
-        assert build.returncode == 0, err
-        assert outputs(local / file.stem) == outputs(local / "build")
-    finally:
-        cluster.close()
-
-
-def test_ctrl_c_leaves_no_job(local: Path, cluster: Cluster) -> None:
-    file = project_for(local, cluster, "interrupted")
-    command = [sys.executable, "-m", "gpubuild", *arguments(file)]
-    build = subprocess.Popen(command, cwd=local, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert build.stdout is not None
-    while "compile" not in (line := build.stdout.readline()):
-        assert line, build.communicate()
-    build.send_signal(signal.SIGINT)
-    build.communicate(timeout=PATIENCE)
-    assert build.returncode == 130
-    cluster.kill("dask_worker")
-    cluster.kill("dask_scheduler")
-    wait_until(lambda: not cluster.processes())
+def test_ctrl_c_leaves_no_job(local: Path, tmp_path: Path) -> None:
+    with two_workers(tmp_path / "cluster") as cluster:
+        build = begin(project_for(local, cluster, "interrupted"), "compile")
+        build.send_signal(signal.SIGINT)
+        build.communicate(timeout=PATIENCE)
+        assert build.returncode == 130
+        cluster.kill("dask_worker")
+        cluster.kill("dask_scheduler")
+        wait_until(lambda: not cluster.processes())
 
 
 def test_workers_with_another_tool_get_no_step_of_it(local: Path, tmp_path: Path) -> None:
     other = tmp_path / "ptxas"
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
-    for cluster in started(tmp_path / "cluster", GPUBUILD_PTXAS=str(other)):
+    with two_workers(tmp_path / "cluster", GPUBUILD_PTXAS=str(other)) as cluster:
         done = remote(local, cluster, "other_ptxas")
         assert done.code == 0, done.err
         by_target = {step.get("target") for step in done.document["steps"] if "worker" in step}
@@ -274,12 +161,9 @@ dask.run_message = lie
 
 def test_a_lying_worker_is_named(local: Path, tmp_path: Path) -> None:
     (tmp_path / "lie.py").write_text(LIE)
-    cluster = Cluster(tmp_path / "cluster")
-    try:
+    with Cluster(tmp_path / "cluster") as cluster:
         cluster.start_worker("liar", "--preload", str(tmp_path / "lie.py"))
         done = remote(local, cluster, "lies", verify=1)
-    finally:
-        cluster.close()
     assert done.code == 1
     assert "worker liar made other bytes than this machine: " in done.out
     assert not outputs(local / "lies")
@@ -296,10 +180,8 @@ def test_a_lying_worker_is_named(local: Path, tmp_path: Path) -> None:
     ],
 )
 def test_addresses(local: Path, tmp_path: Path, address: str, more: list[str], code: int, text: str) -> None:
-    document = json.loads((local / "targets.yaml").read_text())
     execute = {"dask": address or "tcp://h:1", "timeouts": {"connect": 1}}
-    file = local / f"{tmp_path.name}.yaml"
-    file.write_text(json.dumps(document | {"execute": execute}))
+    file = project_file(local, tmp_path.name, execute)
     done = gpubuild(*arguments(file, str(tmp_path / "build")), *more, cwd=local)
     assert done.code == code, done.err
     assert text in done.err
@@ -308,9 +190,7 @@ def test_addresses(local: Path, tmp_path: Path, address: str, more: list[str], c
 def test_an_address_in_a_file_must_be_encrypted_as_well(local: Path, tmp_path: Path) -> None:
     scheduler = tmp_path / "scheduler.json"
     scheduler.write_text(json.dumps({"address": "tcp://192.0.2.1:8786"}))
-    document = json.loads((local / "targets.yaml").read_text())
-    file = local / f"{tmp_path.name}.yaml"
-    file.write_text(json.dumps(document | {"execute": {"scheduler_file": str(scheduler)}}))
+    file = project_file(local, tmp_path.name, {"scheduler_file": str(scheduler)})
     built = gpubuild(*arguments(file, str(tmp_path / "build")), cwd=local)
     worker = gpubuild("worker", "--scheduler-file", str(scheduler), cwd=local)
     for done in (built, worker):

@@ -1,7 +1,5 @@
 """``gpubuild worker`` and ``gpubuild doctor --remote`` with real schedulers, and certificates."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal
@@ -22,15 +20,17 @@ if find_spec("distributed") is None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A worker like this machine, and one with another ptxas."""
-    made = Cluster(tmp_path_factory.mktemp("cluster") / "c")
-    try:
-        made.start_worker("like-us")
-        made.start_worker("other-ptxas", GPUBUILD_PTXAS=shutil.which("true") or "")
-        made.wait_for_workers(2)
+    with Cluster(tmp_path_factory.mktemp("cluster") / "c") as made:
         yield made
-    finally:
-        made.close()
+
+
+@pytest.fixture(scope="module")
+def nannies(cluster: Cluster) -> list[subprocess.Popen[bytes]]:
+    """A worker like this machine, and one with another ptxas."""
+    other = shutil.which("true") or ""
+    started = [cluster.start_worker("like-us"), cluster.start_worker("other-ptxas", GPUBUILD_PTXAS=other)]
+    cluster.wait_for_workers(2)
+    return started
 
 
 def doctor(cwd: Path, address: str, *more: str, **variables: str) -> Outcome:
@@ -43,6 +43,7 @@ def doctor(cwd: Path, address: str, *more: str, **variables: str) -> Outcome:
     return gpubuild("doctor", "--remote", "--executor", f"dask:{address}", *more, cwd=cwd, env=variables)
 
 
+@pytest.mark.usefixtures("nannies")
 def test_doctor_compares_tools(cluster: Cluster, tmp_path: Path) -> None:
     done = doctor(tmp_path, cluster.address, "--json")
     assert done.code == 0, done.err
@@ -68,6 +69,7 @@ def test_doctor_compares_tools(cluster: Cluster, tmp_path: Path) -> None:
     assert "differ from here: ptxas" in text
 
 
+@pytest.mark.usefixtures("nannies")
 def test_doctor_where_no_worker_is_like_this_machine(cluster: Cluster, tmp_path: Path) -> None:
     project = saxpy_project(tmp_path / "project")
     # Constants are folded with other functions of libm.
@@ -78,17 +80,18 @@ def test_doctor_where_no_worker_is_like_this_machine(cluster: Cluster, tmp_path:
     assert "no worker runs steps for cpu, nvvm, rocdl: such steps run on this machine" in done.out
 
 
-def test_doctor_with_a_worker_that_does_not_answer(tmp_path: Path) -> None:
-    made = Cluster(tmp_path / "cluster")
+def test_doctor_with_workers_that_do_not_answer(
+    cluster: Cluster, nannies: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    for nanny in nannies:
+        cluster.stop(nanny)
     try:
-        stopped = made.start_worker("stopped")
-        made.wait_for_workers(1)
-        made.stop(stopped)
-        done = doctor(tmp_path, made.address)
-        assert done.code == 2, done.out
-        assert re.search(r"unused +stopped +1 step at once +no answer after 2 s", done.out)
+        done = doctor(tmp_path, cluster.address)
     finally:
-        made.close()
+        for nanny in nannies:
+            cluster.stop(nanny, signal.SIGCONT)
+    assert done.code == 2, done.out
+    assert re.search(r"unused +like-us +1 step at once +no answer after 2 s", done.out)
 
 
 @pytest.mark.parametrize(
@@ -113,18 +116,12 @@ def test_doctor_without_a_scheduler(tmp_path: Path) -> None:
     assert "no Dask scheduler answers at tcp://127.0.0.1:1" in done.document["remote"]["problem"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_worker_cleanly(number: signal.Signals, tmp_path: Path) -> None:
-    made = Cluster(tmp_path / "cluster")
-    try:
-        nanny = made.start_worker("w")
-        made.wait_for_workers(1)
+def test_a_signal_ends_a_worker_cleanly(cluster: Cluster, nannies: list[subprocess.Popen[bytes]]) -> None:
+    for nanny, number in zip(nannies, (signal.SIGINT, signal.SIGTERM), strict=True):
         nanny.send_signal(number)
         assert nanny.wait(PATIENCE) == 0
-        made.scheduler.kill()
-        wait_until(lambda: not made.processes("dask_worker") and not made.processes("agent"))
-    finally:
-        made.close()
+    cluster.scheduler.kill()
+    wait_until(lambda: not cluster.processes("dask_worker") and not cluster.processes("agent"))
 
 
 def certificates(folder: Path) -> dict[str, str]:
@@ -143,8 +140,7 @@ def test_certificates_of_the_recipe(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     variables = certificates(tmp_path)
-    made = Cluster(tmp_path / "cluster", **variables)
-    try:
+    with Cluster(tmp_path / "cluster", **variables) as made:
         assert made.address.startswith("tls://")
         made.start_worker("w1")
         made.wait_for_workers(1)
@@ -168,8 +164,6 @@ def test_certificates_of_the_recipe(tmp_path: Path) -> None:
         refused = doctor(tmp_path, made.address, "--json", **(variables | stranger))
         assert refused.code == 2
         assert "no Dask scheduler answers" in refused.document["remote"]["problem"]
-    finally:
-        made.close()
 
 
 def test_the_worker_command_without_dask(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 GPUBUILD_TEST_FAULTS is the number of points of each fault; without it, some faults have one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -15,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,8 +22,8 @@ import pytest
 # Importing it here would change how errors are pickled.
 if find_spec("distributed") is None:
     pytest.skip("Dask is not installed", allow_module_level=True)
+from fault.dask_builds import arguments, make_project, outputs, project_for
 from fault.dask_cluster import Cluster, children, wait_until
-from fault.test_dask import arguments, make_project, outputs, project_for
 from fault.test_dask_commands import certificates
 
 POINTS = int(os.environ.get("GPUBUILD_TEST_FAULTS", "0"))
@@ -87,17 +85,15 @@ class Build:
         return found
 
 
-def start(folder: Path) -> tuple[Cluster, subprocess.Popen[bytes]]:
-    """Start a cluster of two workers, and return it and the first nanny."""
-    cluster = Cluster(folder)
-    try:
+@contextmanager
+def started(folder: Path) -> Iterator[tuple[Cluster, subprocess.Popen[bytes]]]:
+    """Start a cluster of two workers, and return it and the first nanny; check that all ends with it."""
+    with Cluster(folder) as cluster:
         nanny = cluster.start_worker("w1")
         cluster.start_worker("w2")
         cluster.wait_for_workers(2)
-    except BaseException:
-        cluster.close()
-        raise
-    return cluster, nanny
+        yield cluster, nanny
+        cluster.end_by_force()
 
 
 def workers_of(nanny: subprocess.Popen[bytes]) -> list[int]:
@@ -159,33 +155,27 @@ def wait_at_random(build: Build, name: str, point: int) -> None:
 
 @pytest.mark.parametrize(("what", "point"), _cases(PROCESSES))
 def test_a_killed_process(project: Path, tmp_path: Path, what: str, point: int) -> None:
-    cluster, nanny = start(tmp_path / "cluster")
-    try:
+    with started(tmp_path / "cluster") as (cluster, nanny):
         build = Build(project, cluster, f"killed_{what}_{point}")
         wait_at_random(build, f"kill {what}", point)
         _signal(signal.SIGKILL, PROCESSES[what](cluster, nanny))
         build.check()
-        cluster.end_by_force()
-    finally:
-        cluster.close()
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(STOPPED))
 def test_a_stopped_process(project: Path, tmp_path: Path, what: str, point: int) -> None:
     """It neither answers nor ends."""
-    cluster, nanny = start(tmp_path / "cluster")
     stopped: list[int] = []
     try:
-        build = Build(project, cluster, f"stopped_{what}_{point}")
-        wait_at_random(build, f"stop {what}", point)
-        stopped = PROCESSES[what](cluster, nanny)
-        _signal(signal.SIGSTOP, stopped)
-        build.check()
-        _signal(signal.SIGCONT, stopped)
-        cluster.end_by_force()
+        with started(tmp_path / "cluster") as (cluster, nanny):
+            build = Build(project, cluster, f"stopped_{what}_{point}")
+            wait_at_random(build, f"stop {what}", point)
+            stopped = PROCESSES[what](cluster, nanny)
+            _signal(signal.SIGSTOP, stopped)
+            build.check()
+            _signal(signal.SIGCONT, stopped)
     finally:
         _signal(signal.SIGCONT, stopped)
-        cluster.close()
 
 
 def _free_port() -> int:
@@ -203,8 +193,7 @@ def test_latency_and_losses(project: Path, tmp_path: Path, scheme: str, point: i
             pytest.skip("openssl is not installed")
         variables = certificates(tmp_path)
     port, far = _free_port(), _free_port()
-    cluster = Cluster(tmp_path / "cluster", port=port, **variables)
-    try:
+    with Cluster(tmp_path / "cluster", port=port, **variables) as cluster:
         seed = str(random.Random(f"{SEED} {scheme} {point}").randrange(1 << 30))
         cluster.run("fault.relay", str(far), str(port), "50", "0.01", seed)
         relayed = tmp_path / "relayed.json"
@@ -216,15 +205,12 @@ def test_latency_and_losses(project: Path, tmp_path: Path, scheme: str, point: i
         assert cluster.address == f"{scheme}://127.0.0.1:{far}"
         assert Build(project, cluster, f"{scheme}_{point}", **variables).check()
         cluster.end_by_force()
-    finally:
-        cluster.close()
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(("ptxas", "python")))
 def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: str, point: int) -> None:
     (tmp_path / "sitecustomize.py").write_text(FAKE_PYTHON)
-    cluster = Cluster(tmp_path / "cluster")
-    try:
+    with Cluster(tmp_path / "cluster") as cluster:
         first = cluster.start_worker("w1")
         cluster.wait_for_workers(1)
         build = Build(project, cluster, f"joins_{what}_{point}")
@@ -238,8 +224,6 @@ def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: st
         allowed = {"gfx90a", "cpu", None} if what == "ptxas" else set()
         assert build.check().get("other", set()) <= allowed
         cluster.end_by_force()
-    finally:
-        cluster.close()
 
 
 @pytest.fixture
@@ -260,8 +244,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize(("what", "point"), _cases(("disk",)))
 def test_a_full_disk(project: Path, tmp_path: Path, small_disk: Path, what: str, point: int) -> None:
-    cluster = Cluster(tmp_path / "cluster")
-    try:
+    with Cluster(tmp_path / "cluster") as cluster:
         cluster.start_worker("w1", TMPDIR=str(small_disk))
         cluster.start_worker("w2")
         cluster.wait_for_workers(2)
@@ -272,8 +255,6 @@ def test_a_full_disk(project: Path, tmp_path: Path, small_disk: Path, what: str,
                 stream.write(bytes(1 << 12))
         build.check()
         cluster.end_by_force()
-    finally:
-        cluster.close()
 
 
 class Network:
@@ -323,8 +304,7 @@ def network() -> Iterator[Network]:
 
 @pytest.mark.parametrize(("what", "point"), _cases(("for good", "for a while")))
 def test_a_partition(project: Path, tmp_path: Path, network: Network, what: str, point: int) -> None:
-    cluster = Cluster(tmp_path / "cluster", host=network.here)
-    try:
+    with Cluster(tmp_path / "cluster", host=network.here) as cluster:
         cluster.start_worker("near")
         cluster.start_worker("far", "--host", network.there, before=["ip", "netns", "exec", network.name])
         cluster.wait_for_workers(2)
@@ -337,5 +317,3 @@ def test_a_partition(project: Path, tmp_path: Path, network: Network, what: str,
         build.check()
         network.set_link("up")
         cluster.end_by_force()
-    finally:
-        cluster.close()

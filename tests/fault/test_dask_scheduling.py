@@ -1,7 +1,5 @@
 """Which steps go to which workers, from the command, SCons and Python. Bytes are those of a local build."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -13,8 +11,8 @@ import pytest
 from e2e.built_examples import built_examples
 from e2e.command import ROOT, gpubuild, run_module
 from e2e.scons_project import copy_of_the_project, scons, the_project
+from fault.dask_builds import make_project, outputs, remote, two_workers, workers
 from fault.dask_cluster import Cluster
-from fault.test_dask import KERNEL, MAIN, outputs, remote, started, workers
 
 # Importing it here would change how errors are pickled.
 if find_spec("distributed") is None:
@@ -22,29 +20,23 @@ if find_spec("distributed") is None:
 FILES = int(os.environ.get("GPUBUILD_TEST_CLUSTER", "2"))
 ALL = 40  # 484 steps
 
-# A preload of a worker. `answer` is called with a message and what would answer it.
-PRELOAD = """
+# A preload of a worker, which does what a file says.
+BAD = """
 import msgpack, os, time
 from distributed import get_worker
 from gpubuild.execute import dask, wire
 honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
 dask.honest = honest
-ANSWER
-dask.run_message = answer
-"""
-REFUSE = """
-def answer(message):
+def refuses(message):
     return get_worker().address, wire.pack_refusal("no room")
-"""
-KILL = """
-def answer(message):
+def kills(message):
     texts = dict.fromkeys(("message", "hint", "stage", "output", "kernel"), "no memory")
     error = {"kind": "StepKilledError", "diagnostics": [], **texts}
     return get_worker().address, msgpack.packb({"version": wire.VERSION, "worker": "bad", "error": error})
-"""
+def nonsense(message):
+    return ["no address"], b"nonsense"
 # Ends when its first answer is fetched. The worker that the nanny starts next does not.
-LOSE = """
-def answer(message):
+def loses(message):
     mark = os.path.join(os.environ["TMPDIR"], "lost")
     def end(*arguments, **settings):
         open(mark, "x").close()
@@ -52,19 +44,21 @@ def answer(message):
     if not os.path.exists(mark):
         get_worker().handlers["get_data"] = end
     return honest(message)
-"""
-NONSENSE = """
-def answer(message):
-    return ["no address"], b"nonsense"
-"""
-SLEEP = """
-def answer(message):
+def sleeps(message):
     time.sleep(100)
     return honest(message)
+def bad(message):
+    with open(os.environ["BAD"]) as stream:
+        return globals()[stream.read()](message)
+dask.run_message = bad
 """
 # Appends to a file that all workers share: a line is written at once.
 COUNT = """
-def answer(message):
+import os
+from gpubuild.execute import dask
+honest = getattr(dask, "honest", dask.run_message)
+dask.honest = honest
+def count(message):
     def note(sign):
         with open(os.environ["COUNTED"], "a") as stream:
             stream.write(sign)
@@ -72,71 +66,66 @@ def answer(message):
     answer = honest(message)
     note("-")
     return answer
+dask.run_message = count
 """
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that was built on this machine, into the folder ``build``. One source has over 1 MB."""
-    project = tmp_path_factory.mktemp("project")
-    for number in range(2):
-        (project / f"k{number}.mlir").write_text(
-            KERNEL.format(number=number) + "// long\n" * 200_000 * number
-        )
-    (project / "main.mlir").write_text(MAIN)
-    program = {"sources": ["main.mlir", "k0.mlir", "k1.mlir"]}
-    document = {"version": 1, "targets": {"sm_60": {}, "cpu": {}}, "programs": {"p": program}}
-    (project / "targets.yaml").write_text(json.dumps(document))
-    done = gpubuild("build", cwd=project, seeded=True)
-    assert done.code == 0, done.err
-    return project
+    return make_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    yield from started(tmp_path_factory.mktemp("cluster"))
+    with two_workers(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def with_a_bad_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("mixed")
+    (folder / "bad.py").write_text(BAD)
+    with Cluster(folder / "cluster") as cluster:
+        cluster.start_worker("good")
+        cluster.start_worker("bad", "--preload", str(folder / "bad.py"), BAD=str(folder / "what"))
+        cluster.wait_for_workers(2)
+        yield cluster
 
 
 @pytest.fixture
-def mixed(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A good worker, and a bad one with the preload of the parameter."""
-    (tmp_path / "bad.py").write_text(PRELOAD.replace("ANSWER", request.param))
-    made = Cluster(tmp_path / "cluster")
-    try:
-        made.start_worker("good")
-        made.start_worker("bad", "--preload", str(tmp_path / "bad.py"))
-        made.wait_for_workers(2)
-        yield made
-    finally:
-        made.close()
+def mixed(with_a_bad_worker: Cluster, request: pytest.FixtureRequest) -> Cluster:
+    """A cluster of a good worker, and of one that does what the test's name says."""
+    (with_a_bad_worker.folder.parent / "what").write_text(request.param)
+    return with_a_bad_worker
 
 
 def executor(cluster: Cluster) -> str:
-    return f"dask:{json.loads(cluster.file.read_text())['address']}"
+    return f"dask:{cluster.address}"
 
 
-@pytest.mark.parametrize("mixed", [REFUSE, KILL], indirect=True, ids=["refuses", "kills"])
-def test_what_one_refused_or_killed_runs_elsewhere(local: Path, mixed: Cluster) -> None:
-    done = remote(local, mixed, mixed.folder.parent.name)
+@pytest.mark.parametrize(("mixed", "what"), [("refuses",) * 2, ("kills",) * 2], indirect=["mixed"])
+def test_what_one_refused_or_killed_runs_elsewhere(local: Path, mixed: Cluster, what: str) -> None:
+    done = remote(local, mixed, what)
     assert done.code == 0, done.err
     assert set(workers(done)) == {"good"}
     assert "on this machine" not in done.err
-    assert outputs(local / mixed.folder.parent.name) == outputs(local / "build")
-    folder = f"without_retries_{mixed.folder.parent.name}"
+    assert outputs(local / what) == outputs(local / "build")
+    folder = f"without_retries_{what}"
     done = remote(local, mixed, folder, retries=0)
     assert done.code == 0, done.err
     assert "ran on this machine: a worker" in done.err
     assert outputs(local / folder) == outputs(local / "build")
 
 
-@pytest.mark.parametrize("mixed", [NONSENSE], indirect=True, ids=["nonsense"])
+@pytest.mark.parametrize("mixed", ["nonsense"], indirect=True)
 def test_nonsense_from_a_worker_ends_no_build(local: Path, mixed: Cluster) -> None:
     done = remote(local, mixed, "nonsense")
     assert done.code == 0, done.err
     assert outputs(local / "nonsense") == outputs(local / "build")
 
 
-@pytest.mark.parametrize("mixed", [LOSE], indirect=True, ids=["loses"])
+@pytest.mark.parametrize("mixed", ["loses"], indirect=True)
 def test_a_step_whose_answer_is_lost_runs_on_a_worker_again(local: Path, mixed: Cluster) -> None:
     done = remote(local, mixed, "lost")
     assert done.code == 0, done.err
@@ -145,7 +134,7 @@ def test_a_step_whose_answer_is_lost_runs_on_a_worker_again(local: Path, mixed: 
     assert outputs(local / "lost") == outputs(local / "build")
 
 
-@pytest.mark.parametrize("mixed", [SLEEP], indirect=True, ids=["sleeps"])
+@pytest.mark.parametrize("mixed", ["sleeps"], indirect=True)
 def test_a_step_that_takes_long_is_started_here_too(local: Path, mixed: Cluster) -> None:
     began = time.monotonic()
     done = remote(local, mixed, "slow", "-j1", only=False, timeouts={"step": 1800})
@@ -157,29 +146,23 @@ def test_a_step_that_takes_long_is_started_here_too(local: Path, mixed: Cluster)
 
 
 def test_only_the_first_steps_wait_for_a_worker(local: Path, tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "cluster")
-    try:
+    with Cluster(tmp_path / "cluster") as cluster:
         began = time.monotonic()
-        done = remote(local, cluster, "no_workers", "-j8", timeouts={"no_worker": 10})
-    finally:
-        cluster.close()
+        done = remote(local, cluster, "no_workers", "-j8", timeouts={"no_worker": 6})
     assert done.code == 0, done.err
-    assert time.monotonic() - began < 38  # outline, compile, bundle and host would wait 10 s each
+    assert time.monotonic() - began < 23  # outline, compile, bundle and host would wait 6 s each
     assert "has no workers yet: waiting" in done.err
     assert "steps ran on this machine: no worker with the same tools is left" in done.err
     assert outputs(local / "no_workers") == outputs(local / "build")
 
 
 def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> None:
-    (tmp_path / "count.py").write_text(PRELOAD.replace("ANSWER", COUNT))
+    (tmp_path / "count.py").write_text(COUNT)
     counted = tmp_path / "counted"
-    cluster = Cluster(tmp_path / "cluster")
-    try:
+    with Cluster(tmp_path / "cluster") as cluster:
         for name in ("w1", "w2"):
             cluster.start_worker(name, "--preload", str(tmp_path / "count.py"), COUNTED=str(counted))
         done = remote(local, cluster, "one_job", jobs=1)
-    finally:
-        cluster.close()
     assert done.code == 0, done.err
     steps = len(workers(done))
     assert steps > 5

@@ -1,7 +1,5 @@
 """Inputs edited while their step runs: no result is stored under a key that is not its own."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

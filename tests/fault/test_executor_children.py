@@ -1,21 +1,18 @@
 """No process of a build outlives it, however the build ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fault.dask_cluster import PATIENCE, wait_until
 from unit.execute.jobs import make_job, nothing, run, wait_for
 
 from gpubuild.errors import StepCrashedError
 from gpubuild.execute.local import LocalExecutor
-
-PATIENCE = 120.0
 
 # The whole of a build that matters here: what it does on Ctrl-C and otherwise does not do.
 BUILD = """
@@ -70,14 +67,12 @@ def descendants_of(pid: int) -> list[int]:
     return direct + [g for child in direct for g in descendants_of(child)]
 
 
+def alive(folder: Path, *pids: int) -> list[int]:
+    return [pid for pid in {*processes(folder), *pids} if _alive(pid)]
+
+
 def assert_none_left(folder: Path, pids: list[int]) -> None:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        left = [pid for pid in {*processes(folder), *pids} if _alive(pid)]
-        if not left:
-            return
-        time.sleep(0.01)
-    pytest.fail(f"left: {[Path(f'/proc/{pid}/cmdline').read_text() for pid in left]}")
+    wait_until(lambda: not alive(folder, *pids))
 
 
 def _alive(pid: int) -> bool:
@@ -103,10 +98,7 @@ def start_build(folder: Path) -> tuple[subprocess.Popen[str], list[int]]:
     build = run_build(folder, "tool", "sleep in C", "sleep")
     wait_for(folder / "tool" / "started")
     wait_for(folder / "sleep in C" / "stage")
-    end = time.monotonic() + PATIENCE
-    while len(sleepers := processes(folder, str(folder / "sleeper"))) < 3:  # setsid has done its work too
-        assert time.monotonic() < end, sleepers
-        time.sleep(0.01)
+    wait_until(lambda: len(processes(folder, str(folder / "sleeper"))) == 3)  # setsid has done its work too
     descendants = descendants_of(build.pid)
     assert len(descendants) == 7  # forker, two jobs, shell, three sleepers
     return build, [build.pid, *descendants]
@@ -118,7 +110,7 @@ def test_ctrl_c(folder: Path) -> None:
     stderr = build.communicate(timeout=PATIENCE)[1]
     assert build.returncode == 130, stderr
     # Not "soon": cancel promises that they are gone when it returns.
-    assert [pid for pid in {*processes(folder), *pids} if _alive(pid)] == []
+    assert alive(folder, *pids) == []
     assert stderr == ""
 
 
@@ -139,10 +131,7 @@ def test_jobs_end_even_when_nobody_is_left_to_kill_them(folder: Path) -> None:
     os.kill(build.pid, signal.SIGSTOP)
     os.kill(forker, signal.SIGKILL)
     os.kill(build.pid, signal.SIGKILL)
-    end = time.monotonic() + PATIENCE
-    while any(_alive(pid) for pid in jobs):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: not any(_alive(pid) for pid in jobs))
     for pid in others:  # tools run in a way of their own; for those of the engine see below
         if _alive(pid):
             os.kill(pid, signal.SIGKILL)
@@ -153,10 +142,7 @@ def test_jobs_end_even_when_nobody_is_left_to_kill_them(folder: Path) -> None:
 def test_the_engines_tools_and_their_children_end_even_then(folder: Path) -> None:
     build = run_build(folder, "tool of the engine")
     wait_for(folder / "tool of the engine" / "started")
-    end = time.monotonic() + PATIENCE
-    while len(processes(folder, str(folder / "sleeper"))) < 2:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: len(processes(folder, str(folder / "sleeper"))) == 2)
     forker, *others = descendants_of(build.pid)
     assert len(others) == 4  # job, shell, two sleepers
     os.kill(build.pid, signal.SIGSTOP)
@@ -179,25 +165,23 @@ def test_a_killed_forker_takes_everything_along(folder: Path) -> None:
 
 @pytest.fixture
 def executor():
-    made = LocalExecutor(2, run=run, preload=nothing)
-    yield made
-    made.close()
+    with closing(LocalExecutor(2, run=run, preload=nothing)) as made:
+        yield made
 
 
 def test_a_tool_ends_with_its_job_at_the_time_out(executor: LocalExecutor, folder: Path) -> None:
     error = executor.submit(make_job(folder / "w", "tool", timeout_seconds=0.3)).exception(PATIENCE)
     assert isinstance(error, StepCrashedError) and "timed out" in error.message
-    in_group = [pid for pid in processes(folder) if _alive(pid)]
-    assert len(in_group) <= 1, "only what has left the group may still be there"
+    assert len(alive(folder)) <= 1, "only what has left the group may still be there"
     executor.close()
-    assert [pid for pid in processes(folder) if _alive(pid)] == []
+    assert alive(folder) == []
 
 
 def test_a_tool_left_behind_ends_with_its_job(executor: LocalExecutor, folder: Path) -> None:
     executor.submit(make_job(folder / "w", "leave a tool")).exception(PATIENCE)
-    assert len([pid for pid in processes(folder) if _alive(pid)]) <= 1
+    assert len(alive(folder)) <= 1
     executor.close()
-    assert [pid for pid in processes(folder) if _alive(pid)] == []
+    assert alive(folder) == []
 
 
 def test_cancel_waits_for_the_end_of_all(executor: LocalExecutor, folder: Path) -> None:
@@ -205,5 +189,5 @@ def test_cancel_waits_for_the_end_of_all(executor: LocalExecutor, folder: Path) 
     wait_for(folder / "w" / "started")
     assert processes(folder)
     executor.cancel()
-    assert [pid for pid in processes(folder) if _alive(pid)] == []
+    assert alive(folder) == []
     assert future.done()

@@ -1,13 +1,12 @@
 """A remote cache that is not there, goes away or comes back: the build goes on."""
 
-from __future__ import annotations
-
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fault.far_server import builds_on, open_tiered, serve, settled
-from unit.cache.samples import KEY
+from fault.far_server import builds_on, serve, settled
+from unit.cache.samples import KEY, open_tiered
 from unit.cache.servers import Raw, refusing_port, reply
 
 from gpubuild.model.digest import digest_bytes
@@ -22,22 +21,22 @@ def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return connect(address, *arguments, **options)
 
     monkeypatch.setattr(socket, "create_connection", counted)
-    with refusing_port() as port:
-        store = open_tiered(tmp_path / "cache", f"http://127.0.0.1:{port}/cache")
+    with (
+        refusing_port() as port,
+        closing(open_tiered(tmp_path / "cache", f"http://127.0.0.1:{port}/cache")) as store,
+    ):
         for n in range(50):
             assert store.lookup(digest_bytes(bytes([n]))) is None
         assert not store.has_remote
         builds_on(store, tmp_path)
-        store.close()
     assert len(tried) == 2, "once more, then never again"
     assert len(store.warnings) == 1 and "rest of this build" in store.warnings[0]
 
 
 def test_a_name_that_does_not_resolve(tmp_path: Path) -> None:
-    store = open_tiered(tmp_path / "cache", "http://cache.invalid/cache")
-    assert store.lookup(KEY) is None
-    builds_on(store, tmp_path)
-    store.close()
+    with closing(open_tiered(tmp_path / "cache", "http://cache.invalid/cache")) as store:
+        assert store.lookup(KEY) is None
+        builds_on(store, tmp_path)
     assert len(store.warnings) == 1
 
 
@@ -61,8 +60,6 @@ def test_a_server_that_recovers(good: dict[str, bytes], tmp_path: Path, status: 
         count[0] += 1
         return reply(b"busy", status) if count[0] % 3 == 1 else None
 
-    with Raw(serve(good, spoil)) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(serve(good, spoil)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert settled(store, tmp_path)
-        store.close()
-        assert store.warnings == ()
+    assert store.warnings == ()

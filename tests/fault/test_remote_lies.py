@@ -1,26 +1,23 @@
 """A remote cache that sends something else than it was asked for costs time, never correctness."""
 
-from __future__ import annotations
-
 import socket
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fault.far_server import builds_on, open_tiered, serve, settled
-from unit.cache.samples import CONTENT, KEY, noise
+from fault.far_server import builds_on, serve, settled
+from unit.cache.samples import CONTENT, KEY, noise, open_tiered
 from unit.cache.servers import Raw, reply
 
 from gpubuild.model.digest import digest_bytes
 
 
 def test_the_good_server_hits(good: dict[str, bytes], tmp_path: Path) -> None:
-    with Raw(serve(good)) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(serve(good)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert settled(store, tmp_path) and store.is_remote(KEY)
-        store.close()
-        assert store.warnings == ()
+    assert store.warnings == ()
 
 
 LIES: dict[str, Callable[[str, bytes], bytes | None]] = {
@@ -59,13 +56,11 @@ def test_a_server_that_lies(good: dict[str, bytes], tmp_path: Path, lie: str, wh
     def spoil(path: str, body: bytes) -> bytes | None:
         return LIES[lie](path, body) if where in path else None
 
-    with Raw(serve(good, spoil)) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(serve(good, spoil)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert not settled(store, tmp_path)
         builds_on(store, tmp_path)
-        store.close()
-        assert 1 <= len(store.warnings) <= 2, store.warnings
-        assert len(server.requests) < 25
+    assert 1 <= len(store.warnings) <= 2, store.warnings
+    assert len(server.requests) < 25
 
 
 @pytest.mark.parametrize("where", ["/ac/", "/cas/"])
@@ -84,9 +79,8 @@ def test_every_flipped_byte_of_an_answer(good: dict[str, bytes], tmp_path: Path,
     with Raw(serve(good, spoil)) as server:
         hits = 0
         for flip[0] in range(60):
-            store = open_tiered(tmp_path / f"cache{flip[0]}", server.url)
-            hits += settled(store, tmp_path)
-            store.close()
+            with closing(open_tiered(tmp_path / f"cache{flip[0]}", server.url)) as store:
+                hits += settled(store, tmp_path)
     assert hits < 10
 
 
@@ -99,11 +93,9 @@ def test_an_endless_body(good: dict[str, bytes], tmp_path: Path) -> None:
             client.sendall(b" " * 65536)
             sent[0] += 65536
 
-    with Raw(answer) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(answer) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert store.lookup(KEY) is None
         builds_on(store, tmp_path)
-        store.close()
     assert sent[0] < 200 << 20
 
 
@@ -116,10 +108,8 @@ def test_an_endless_blob(good: dict[str, bytes], tmp_path: Path) -> None:
         while not raw.stop.is_set():
             client.sendall(b" " * 65536)
 
-    with Raw(answer) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(answer) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert not settled(store, tmp_path)
-        store.close()
     assert sum(p.stat().st_size for p in (tmp_path / "cache" / "tmp").iterdir()) == 0
 
 
@@ -130,7 +120,5 @@ def test_a_compressed_bomb(good: dict[str, bytes], tmp_path: Path) -> None:
     def spoil(path: str, body: bytes) -> bytes | None:
         return reply(bomb) if path.endswith(packed) else None
 
-    with Raw(serve(good, spoil)) as server:
-        store = open_tiered(tmp_path / "cache", server.url)
+    with Raw(serve(good, spoil)) as server, closing(open_tiered(tmp_path / "cache", server.url)) as store:
         assert not settled(store, tmp_path)
-        store.close()

@@ -1,14 +1,13 @@
 """A remote cache that stalls or drips is not waited for longer than the limits say."""
 
-from __future__ import annotations
-
 import socket
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fault.far_server import NOT_FOUND, builds_on, open_tiered
-from unit.cache.samples import KEY, make_result
+from fault.far_server import NOT_FOUND, builds_on
+from unit.cache.samples import KEY, make_result, open_tiered
 from unit.cache.servers import Raw, reply
 
 from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored, encode_remote
@@ -69,18 +68,16 @@ def test_a_server_that_is_slow(tmp_path: Path, outlasted: list[str], how: str, m
         else:
             client.sendall(NOT_FOUND if method == "PUT" else reply(b"", "201 Created"))
 
-    with Raw(answer) as server:
-        store = open_tiered(tmp_path / "cache", server.url, limits=LIMITS)
+    with Raw(answer) as server, closing(open_tiered(tmp_path / "cache", server.url, limits=LIMITS)) as store:
         for n in range(12):
             assert store.lookup(digest_bytes(bytes([n]))) is None
             store.publish(digest_bytes(bytes([n])), *make_result(tmp_path / "out"))
         builds_on(store, tmp_path)
-        store.close()
-        # Three failures of three attempts each, not 36 time limits.
-        assert method == "PUT" or sum(head.startswith("GET") for head in server.requests) <= 9
-        assert not outlasted
-        assert 1 <= len(store.warnings) <= 2, store.warnings
-        assert any("rest of this build" in w or "in time" in w for w in store.warnings)
+    # Three failures of three attempts each, not 36 time limits.
+    assert method == "PUT" or sum(head.startswith("GET") for head in server.requests) <= 9
+    assert not outlasted
+    assert 1 <= len(store.warnings) <= 2, store.warnings
+    assert any("rest of this build" in w or "in time" in w for w in store.warnings)
 
 
 def test_a_size_that_is_claimed_buys_no_time(tmp_path: Path) -> None:
@@ -108,19 +105,19 @@ def test_a_size_that_is_claimed_buys_no_time(tmp_path: Path) -> None:
 
     with Raw(answer) as server:
         limits = replace(LIMITS, slowest_bytes_per_second=1e5)
-        store = open_tiered(tmp_path / "cache", server.url, limits=limits)
-        assert store.lookup(KEY) is None
-        builds_on(store, tmp_path)
-        store.close()
+        with closing(open_tiered(tmp_path / "cache", server.url, limits=limits)) as store:
+            assert store.lookup(KEY) is None
+            builds_on(store, tmp_path)
     assert hung_up and all(hung_up)
 
 
 def test_an_interrupted_build_does_not_wait_for_uploads(tmp_path: Path, outlasted: list[str]) -> None:
     patient = TimeLimits(idle=600.0, request=600.0, drain=600.0)
-    with Raw(lambda raw, head, client: stall(raw, head, outlasted)) as server:
-        store = open_tiered(tmp_path / "cache", server.url, limits=patient)
+    with (
+        Raw(lambda raw, head, client: stall(raw, head, outlasted)) as server,
+        closing(open_tiered(tmp_path / "cache", server.url, limits=patient)) as store,
+    ):
         for n in range(20):
             store.publish(digest_bytes(bytes([n])), *make_result(tmp_path / "out"))
         store.cancel()
-        store.close()
-        assert not outlasted
+    assert not outlasted

@@ -1,13 +1,12 @@
 """A remote cache's texts are reported, our credentials never."""
 
-from __future__ import annotations
-
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from fault.far_server import open_tiered, serve, settled
-from unit.cache.samples import KEY, make_result
+from fault.far_server import serve, settled
+from unit.cache.samples import KEY, make_result, open_tiered
 from unit.cache.servers import Raw, reply
 
 from gpubuild.model.digest import digest_bytes
@@ -21,23 +20,25 @@ def test_credentials_stay_with_their_server(good: dict[str, bytes], tmp_path: Pa
             location = other.url.removesuffix("/cache") + head.split()[1]
             client.sendall(reply(b"", "307 Temporary Redirect", f"Location: {location}\r\n"))
 
-        with Raw(answer) as server:
-            store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")
+        with (
+            Raw(answer) as server,
+            closing(open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")) as store,
+        ):
             assert not settled(store, tmp_path)
             store.publish(digest_bytes(b"other"), *make_result(tmp_path / "out"))
-            store.close()
     assert any("s3cret" in head for head in server.requests)
     assert not other.requests
     assert "307 Temporary Redirect: configure the address that it redirects to" in store.warnings[0]
 
 
 def test_credentials_are_in_nothing_that_is_kept(tmp_path: Path) -> None:
-    with Raw(serve({})) as server:
-        store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")
+    with (
+        Raw(serve({})) as server,
+        closing(open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret")) as store,
+    ):
         store.publish(KEY, *make_result(tmp_path / "out"))
-        store.close()
-        assert all("s3cret" in head for head in server.requests)
-        assert not any(b"s3cret" in body for body in server.bodies)
+    assert all("s3cret" in head for head in server.requests)
+    assert not any(b"s3cret" in body for body in server.bodies)
     for path in (tmp_path / "cache").rglob("*"):
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
 
@@ -64,26 +65,27 @@ def test_texts_of_a_server_are_reported(tmp_path: Path, case: str) -> None:
 
     with Raw(answer) as server:
         ours = f"Bearer {'t0ken' * 400}" if "token" in case else "Basic Y2k6czNjcmV0"
-        store = open_tiered(tmp_path / "cache", server.url, authorization=ours)
-        assert store.lookup(KEY) is None
-        store.close()
+        with closing(open_tiered(tmp_path / "cache", server.url, authorization=ours)) as store:
+            assert store.lookup(KEY) is None
     [warning] = store.warnings
     assert warning.endswith(end) and len(warning) < 300
 
 
-STATUS_LINES = {
-    "controls": (b"HTTP/1.1 400 \x1b]0;title\x07 no\r\n", "it answered 400"),
-    "our token": (b"HTTP/1.1 400 s3cret-t0ken is wrong\r\n", "it answered 400"),
-    "no status": (b"\x1b[2J\x1b[31m\r\n", "BadStatusLine: '\\x1b[2J\\x1b[31m\\r\\n'"),
-}
-
-
-@pytest.mark.parametrize("case", STATUS_LINES)
-def test_the_line_with_the_status_is_no_text_to_trust(tmp_path: Path, case: str) -> None:
-    line, expected = STATUS_LINES[case]
-    with Raw(lambda raw, head, client: client.sendall(line + b"Content-Length: 0\r\n\r\n")) as server:
-        store = open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret-t0ken")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"HTTP/1.1 400 \x1b]0;title\x07 no\r\n", "it answered 400"),
+        (b"HTTP/1.1 400 s3cret-t0ken is wrong\r\n", "it answered 400"),
+        (b"\x1b[2J\x1b[31m\r\n", "BadStatusLine: '\\x1b[2J\\x1b[31m\\r\\n'"),
+    ],
+    ids=["controls", "our token", "no status"],
+)
+def test_the_line_with_the_status_is_no_text_to_trust(tmp_path: Path, line: bytes, expected: str) -> None:
+    answer = line + b"Content-Length: 0\r\n\r\n"
+    with (
+        Raw(lambda raw, head, client: client.sendall(answer)) as server,
+        closing(open_tiered(tmp_path / "cache", server.url, authorization="Bearer s3cret-t0ken")) as store,
+    ):
         assert store.lookup(KEY) is None
-        store.close()
     [warning] = store.warnings
     assert warning.endswith(expected)

@@ -1,8 +1,5 @@
 """A build on real SLURM through dask-jobqueue: two nodes on this machine, one cancelled in mid-build."""
 
-from __future__ import annotations
-
-import json
 import os
 import shutil
 import signal
@@ -14,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from fault.dask_builds import begin, ends_well, make_project, project_file
 from fault.dask_cluster import PATIENCE, wait_until
-from fault.test_dask import arguments, make_project, outputs
 
 if missing := [name for name in ("distributed", "dask_jobqueue") if find_spec(name) is None]:
     pytest.skip(f"{' and '.join(missing)} not installed", allow_module_level=True)
@@ -134,25 +131,14 @@ def test_a_job_is_cancelled_in_mid_build(slurm: dict[str, str], tmp_path: Path) 
     )  # fmt: skip
     try:
         assert cluster.stdin is not None
-        assert cluster.stdout is not None
         address = cluster.stdout.readline().strip()
         wait_until(lambda: len(_jobs(slurm)) == 2, 60)
-        document = json.loads((project / "targets.yaml").read_text())
         settings = {"dask": address, "only": True, "timeouts": {"no_worker": 30, "step": 60}}
-        file = project / "slurm.yaml"
-        file.write_text(json.dumps(document | {"execute": settings}))
-        build = subprocess.Popen(
-            [sys.executable, "-m", "gpubuild", *arguments(file)],
-            cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert build.stdout is not None
-        assert "outline" in build.stdout.readline()
+        file = project_file(project, "slurm", settings)
+        build = begin(file)
         cancelled = _jobs(slurm)[0]
         subprocess.run(["scancel", cancelled], env=slurm, check=True)
-        _, err = build.communicate(timeout=PATIENCE)
-        assert build.returncode == 0, err
-        assert outputs(project / "slurm") == outputs(project / "build")
-        assert "on this machine" not in err
+        assert "on this machine" not in ends_well(build, file)
         wait_until(lambda: cancelled not in _jobs(slurm), 60)
         cluster.stdin.close()
         assert cluster.wait(PATIENCE) == 0

@@ -4,14 +4,13 @@ The engine is the fake one of the unit tests, so that a build takes milliseconds
 be killed; cache, state, scheduling and files are the real ones.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from conftest import Counted
@@ -47,9 +46,8 @@ def test_killed_at_random_moments(tmp_path: Path, right: list[bytes], counted: C
         assert report.ok, report.failed
         assert report.warnings == ()
         assert (world.root / PROGRAM).read_bytes() == right[other]
-    store = DiskStore(cache)
-    assert verify(store).ok
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        assert verify(store).ok
     check(world, cache, right, complete=True)
     counted("whole builds killed before their end", killed, at_least=KILLS)
 
@@ -65,10 +63,9 @@ def test_sixteen_builders_on_one_cache(tmp_path: Path, right: list[bytes]) -> No
 
     children = [in_child(lambda n=n: work(n)) for n in range(16)]
     assert [exit_status(pid) for pid in children] == [0] * 16
-    store = DiskStore(tmp_path / "cache")
-    assert verify(store).ok
-    assert store.stats().reclaimable_bytes == 0
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert verify(store).ok
+        assert store.stats().reclaimable_bytes == 0
 
 
 def test_sixteen_builders_each_of_which_collects(
@@ -79,9 +76,8 @@ def test_sixteen_builders_each_of_which_collects(
     done = tmp_path / "collections"
 
     def evict(directory: Path, size_bytes: int) -> None:
-        store = DiskStore(directory)
-        collected = collect(store, max_size_bytes=size_bytes)
-        store.close()
+        with closing(DiskStore(directory)) as store:
+            collected = collect(store, max_size_bytes=size_bytes)
         with done.open("a") as log:
             log.write("." if collected.freed_bytes else "")
 
@@ -97,10 +93,9 @@ def test_sixteen_builders_each_of_which_collects(
     children = [in_child(lambda n=n: work(n)) for n in range(16)]
     assert [exit_status(pid) for pid in children] == [0] * 16
     evict(cache, limit)
-    store = DiskStore(cache)
-    assert verify(store).ok
-    assert store.stats().size_bytes <= limit
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        assert verify(store).ok
+        assert store.stats().size_bytes <= limit
     counted("collections beside sixteen builders", len(done.read_text()), at_least=3)
     check(make_world(tmp_path / "project"), tmp_path / "new", right, complete=True)
 
@@ -119,9 +114,8 @@ def test_builds_while_others_evict_and_clear(tmp_path: Path, right: list[bytes])
 
     def evict(how: Callable[[DiskStore], object]) -> None:
         while time.monotonic() < end:
-            store = DiskStore(cache)
-            how(store)
-            store.close()
+            with closing(DiskStore(cache)) as store:
+                how(store)
 
     children = [in_child(lambda n=n: work(n)) for n in range(3)]
     children.append(in_child(lambda: evict(lambda store: collect(store, max_size_bytes=500))))

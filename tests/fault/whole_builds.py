@@ -1,7 +1,5 @@
 """Whole builds around a real cache, with a fake engine so that hundreds take seconds."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

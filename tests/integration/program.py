@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from filecheck.matcher import Matcher
-from filecheck.options import Options
+import file_check
 
 FOLDER = Path(__file__).parent
 BREAK = "// BREAK: "
@@ -64,18 +61,9 @@ class Program:
 
     def refusal(self, out: str, err: str, scratch: Path) -> str:
         """What FileCheck has against this output; empty if it is right."""
-        return self._check("CHECK", out, scratch) or (
-            self._check("TRACE", err, scratch) if self.traced else ""
+        return file_check.refusal(self.path, "CHECK", out, scratch) or (
+            file_check.refusal(self.path, "TRACE", err, scratch) if self.traced else ""
         )
-
-    def _check(self, prefix: str, output: str, scratch: Path) -> str:
-        file = scratch / f"{self.name}.{prefix}"
-        file.write_text(output)
-        options = Options(str(self.path), input_file=str(file), check_prefixes=[prefix])
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            code = Matcher.from_opts(options).run()
-        return (said.getvalue() or f"FileCheck: {code}") if code else ""
 
 
 def programs() -> dict[str, Program]:

@@ -70,10 +70,10 @@ def check(build_dir: Path, program: Program, device: str, scratch: Path, **envir
 
 
 @pytest.fixture(scope="module")
-def for_cpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a GPU's code, too, for the stand-in: clusters are for sm_90 only."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With code for the stand-in and OpenCL, too: clusters are for sm_90 only."""
     folder = tmp_path_factory.mktemp("integration")
-    build(folder, "cpu", OLDER, of=[name for name in PROGRAMS if name not in CLUSTERS])
+    build(folder, "cpu", OLDER, SPIRV, of=[name for name in PROGRAMS if name not in CLUSTERS])
     return build(folder, "cpu", NEWER, of=CLUSTERS)
 
 
@@ -97,34 +97,35 @@ def test_what_they_print_is_what_numpy_says() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_on_the_cpu(for_cpu: Path, tmp_path: Path, name: str) -> None:
-    check(for_cpu, PROGRAMS[name], "cpu", tmp_path)
+def test_on_the_cpu(built: Path, tmp_path: Path, name: str) -> None:
+    check(built, PROGRAMS[name], "cpu", tmp_path)
 
 
 @pytest.fixture(scope="module")
-def modules(for_cpu: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def modules(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("modules")
     for chip, device in ((OLDER, "7.0"), (NEWER, "10.0")):
-        standin.translate(sorted(for_cpu.glob(f"*/*.{chip}.ptx")), device, folder)
+        standin.translate(sorted(built.glob(f"*/*.{chip}.ptx")), device, folder)
     return folder
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_on_the_stand_in(for_cpu: Path, modules: Path, tmp_path: Path, name: str) -> None:
+def test_on_the_stand_in(built: Path, modules: Path, tmp_path: Path, name: str) -> None:
     """Run PTX on the host in place of the CUDA driver (docs/how-to/gpu-tests.md)."""
     environment = standin.environment("10.0" if name in CLUSTERS else "7.0", modules=modules)
     made = set(modules.iterdir())
     for more in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
         device = environment.pop("GPUBUILD_DEVICE", "cuda")
-        check(for_cpu, PROGRAMS[name], device, tmp_path, **environment, **more)
+        check(built, PROGRAMS[name], device, tmp_path, **environment, **more)
     assert set(modules.iterdir()) == made  # all PTX of the programs was translated beforehand
 
 
-def test_as_a_user_runs_one(for_cpu: Path, tmp_path: Path) -> None:
+def test_as_a_user_runs_one(built: Path, tmp_path: Path) -> None:
     """As docs/reference/operations.md does, and with what that page shows."""
     shown = page.DOCUMENT.read_text()
     _, name = re.findall(r"gpubuild run -f (tests/integration/targets.yaml) (\S+)", shown)[0]
-    outcome = gpubuild("run", "-q", "-t", "cpu", name, cwd=for_cpu.parent, env={"GPUBUILD_DEVICE": "cpu"})
+    options = ("-q", "-t", "cpu", "--build-dir", tmp_path / "build")
+    outcome = gpubuild("run", *options, name, cwd=built.parent, env={"GPUBUILD_DEVICE": "cpu"})
     assert outcome.code == 0, outcome.err
     assert PROGRAMS[name].refusal(outcome.out, "", tmp_path) == ""
     address = r"0x[0-9a-f]+"
@@ -176,15 +177,10 @@ def test_on_hip(for_gpus: Path, tmp_path: Path, name: str) -> None:
     check(for_gpus, PROGRAMS[name], "hip", tmp_path, **kept)
 
 
-@pytest.fixture(scope="module")
-def for_opencl(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("opencl"), SPIRV)
-
-
 @pytest.mark.skipif(OPENCL is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
 @pytest.mark.parametrize("name", ON_OPENCL)
-def test_on_opencl(for_opencl: Path, tmp_path: Path, name: str) -> None:
-    check(for_opencl, PROGRAMS[name], "opencl", tmp_path, **(OPENCL or {}))
+def test_on_opencl(built: Path, tmp_path: Path, name: str) -> None:
+    check(built, PROGRAMS[name], "opencl", tmp_path, **(OPENCL or {}))
 
 
 def test_only_clusters_are_not_for_opencl() -> None:

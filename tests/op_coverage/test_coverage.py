@@ -36,7 +36,7 @@ def folder(tmp_path_factory) -> Path:
 
 def level_of(program: Program, *, broken: bool) -> int:
     """What LLVM makes of these rows is tested elsewhere, and what is changed on purpose need not be fast."""
-    return 3 if not broken and in_sample(program, 16) else 0
+    return 3 if not broken and in_sample(program, 32) else 0
 
 
 def is_changed(program: Program) -> bool:

@@ -1,7 +1,5 @@
 """A fresh world for each test that asks for one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

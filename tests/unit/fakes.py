@@ -1,7 +1,5 @@
 """Stand-ins for the layers below the build: an executor and stores with given behaviour."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 

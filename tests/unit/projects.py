@@ -1,7 +1,5 @@
 """Projects made by hand, for tests that need no YAML."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gpubuild.model.project import CacheConfig, Program, Project
@@ -31,4 +29,4 @@ def make_project(root: Path, *programs: Program, targets: dict[str, Target] | No
 def make_program(root: Path, name: str, *sources: str, **options: object) -> Program:
     """A program of ``sources`` (relative to ``root``), for all targets unless told otherwise."""
     options.setdefault("targets", tuple(TARGETS))
-    return Program(name=name, sources=tuple(root / s for s in sources), **options)  # type: ignore[arg-type]
+    return Program(name=name, sources=tuple(root / s for s in sources), **options)

@@ -1,7 +1,5 @@
 """No test draws from an unseeded source: what fails once in 256 runs fails on the day it must not."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page about the dialect's documents is current and complete, and its tests and messages exist."""
 
-from __future__ import annotations
-
 import dialect_documents as documents
 import pytest
 from dialect_documents import OUTSIDE, REFUSED, Row

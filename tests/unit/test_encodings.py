@@ -1,7 +1,5 @@
 """Text of files is UTF-8 whatever the locale says, and what a terminal lacks is spelt out."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -11,12 +9,7 @@ from gpubuild.cli.main import _prepare_streams
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
 # Pure ASCII, both ways.
-PLAIN = {
-    "cache/local/folder.py",
-    "cache/local/archive.py",
-    "build/log.py",
-    "build/state.py",
-}
+PLAIN = {"cache/local/folder.py", "cache/local/archive.py", "build/log.py", "build/state.py"}
 # File names, which are bytes: read as the locale has them.
 NAMES = {"engine/cc/link.py", "engine/cc/preprocess.py"}
 

@@ -1,7 +1,5 @@
 """Errors are frozen values that survive pickling and copying."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Each word here has a plainer one (docs/design/architecture.md).
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

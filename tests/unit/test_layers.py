@@ -3,8 +3,6 @@
 ``python tests/unit/test_layers.py`` writes the table of docs/design/architecture.md again.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """tests/order.py: the files whose times and sharing it knows are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import order

@@ -1,7 +1,5 @@
 """The pages of promises name tests that exist."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

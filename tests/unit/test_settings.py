@@ -1,7 +1,5 @@
 """Values of variables that mean nothing are errors, and names that are nearly ours are warned of."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """World: a project on disk, a fake engine and fake tools, to build it over and over in milliseconds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -120,7 +118,7 @@ class World:
         self.project = make_project(self.root, *programs)
 
     def change_target(self, name: str, **options: object) -> None:
-        targets = {n: replace(t, **options) if n == name else t for n, t in TARGETS.items()}  # type: ignore[arg-type]
+        targets = {n: replace(t, **options) if n == name else t for n, t in TARGETS.items()}
         self.project = make_project(self.root, *self.project.programs.values(), targets=targets)
 
     def build(self, project: Project | None = None, **options: object) -> BuildReport:
@@ -132,15 +130,14 @@ class World:
 
     def builder(self, project: Project | None = None, **options: object) -> Builder:
         build_dir = options.pop("build_dir", self.root / "build")
-        assert isinstance(build_dir, Path)
         self.executor = FakeExecutor(self.engine, workers=2)
         self.events = Events()
         return Builder(
             project=project or self.project,
-            options=BuildOptions(build_dir=build_dir, **options),  # type: ignore[arg-type]
+            options=BuildOptions(build_dir=build_dir, **options),
             layout=Layout(root=self.root, build_dir=build_dir),
             listener=self.events,
-            toolchain=self.tools,  # type: ignore[arg-type]
+            toolchain=self.tools,
             store=self.store,
             executor=self.executor,
         )

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.command import gpubuild
+from e2e.command import gpubuild, without_settings
 from simulators.cuda_driver import standin
 
 FOLDER = "mlir/test/Integration/GPU"
@@ -166,7 +165,7 @@ def on_stand_in(program: UpstreamProgram, built: Built, project: Path) -> dict[s
 def run(program: UpstreamProgram, project: Path, device: str, **more: str) -> str:
     """How it ends on ``device``: ``as checked``, ``ends`` where upstream checks nothing, or what is wrong."""
     executable = project / "build" / program.id / program.id
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("GPUBUILD_")}
+    clean = without_settings()
     try:
         done = subprocess.run(
             [executable],

@@ -118,6 +118,19 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
+def is_outside(value: ir.Value, root: ir.Operation) -> bool:
+    """Return whether ``value`` is defined outside ``root``: neither in it, nor an argument of its blocks."""
+    owner = value.owner
+    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
+    if isinstance(owner, ir.Block) and op == root:
+        return False
+    while op is not None:
+        if op == root:
+            return False
+        op = op.parent.operation if op.parent is not None else None
+    return True
+
+
 def constant_integer(value: ir.Value) -> int | None:
     """Return the value of an integer, index or bool that an ``arith.constant`` defines, else ``None``."""
     op = defining_op(value)

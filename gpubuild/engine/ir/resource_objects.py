@@ -21,6 +21,7 @@ _EXTENT = struct.Struct("<QQ")  # offset and size of a section
 _EXTENT_OFFSET = 24  # in a section's header
 _LOCAL = ("internal", "private")
 _PAGE = 4096  # bytes; sections with data begin at multiples of it
+_ROW = 32_768  # bytes: SPIR-V has less than 65,536 words in an instruction, one for each element
 _EMPTY = "[1 x i8] zeroinitializer"
 
 
@@ -53,8 +54,11 @@ def define_in_place(module: llvm.Module, externals: Sequence[External], resource
     """Define the variables that :func:`declare` renamed, with their data."""
     for item in externals:
         data = resources.data(item.digest)
-        digits = data.hex("\\")
-        _define(module, item, f'[{len(data)} x i8] c"\\{digits}"', item.linkage)
+        rows = [data[start : start + _ROW] for start in range(0, len(data), _ROW)]
+        types = [f"[{len(row)} x i8]" for row in rows]
+        values = [kind + ' c"\\' + row.hex("\\") + '"' for kind, row in zip(types, rows, strict=True)]
+        value = f"<{{ {', '.join(types)} }}> <{{ {', '.join(values)} }}>"
+        _define(module, item, value, item.linkage)
 
 
 def _define(module: llvm.Module, item: External, value: str, linkage: str) -> None:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, first, matching, operations
+from gpubuild.engine.ir.query import (
+    VIEWS,
+    constant_integer,
+    defining_op,
+    first,
+    is_outside,
+    matching,
+    operations,
+)
+from gpubuild.engine.source.register_tiles import tile_of
 from gpubuild.support.frozen import frozen
 
 WORK_ITEMS = 256  # of a workgroup: many enough for every GPU, and within the limit of each
@@ -218,7 +227,7 @@ def _carry(loop: ir.Operation) -> None:
     body = loop.regions[0].blocks[0]
     direct = [op.operation for op in body]
     stores = [op for op in direct if op.name == "memref.store"]
-    candidates = [op for op in stores if all(_outside(v, loop) for v in list(op.operands)[1:])]
+    candidates = [op for op in stores if all(is_outside(v, loop) for v in list(op.operands)[1:])]
     for store in candidates:
         memory, indices = store.operands[1], list(store.operands)[2:]
         aliases = [op for op in matching(loop, _touches_memory) if _touches(op, memory)]
@@ -265,18 +274,6 @@ def _with_value(loop: ir.Operation, store: ir.Operation, loads: Sequence[ir.Oper
         mine.replace_all_uses_with(other)
     loop.erase()
     return new
-
-
-def _outside(value: ir.Value, loop: ir.Operation) -> bool:
-    owner = value.owner
-    op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if isinstance(owner, ir.Block) and op == loop:
-        return False
-    while op is not None:
-        if op == loop:
-            return False
-        op = op.parent.operation if op.parent is not None else None
-    return True
 
 
 def _touches_memory(op: ir.Operation) -> bool:
@@ -391,8 +388,11 @@ def _launch(loop: ir.Operation, module: str, name: str) -> None:
     for low, high, by in zip(lower, upper, step, strict=True):
         length = high if constant_integer(low) == 0 else emit.binary("arith.subi", high, low)
         extents.append(length if constant_integer(by) == 1 else emit.binary("arith.ceildivsi", length, by))
-    columns, rows = _shape([constant_integer(extent) for extent in extents])
-    groups = _groups(emit, extents, columns, rows)
+    known = [constant_integer(extent) for extent in extents]
+    columns, rows = _shape(known)
+    tile = tile_of(loop, known, (columns, rows))
+    whole = (columns * tile[0], rows * tile[1])  # elements of a workgroup
+    groups = _groups(emit, extents, *whole)
     total = groups[0]
     for count in groups[1:]:
         total = emit.binary("arith.muli", total, count)
@@ -407,10 +407,16 @@ def _launch(loop: ir.Operation, module: str, name: str) -> None:
     block = launch.regions[0].blocks.append(*[ir.IndexType.get()] * 12)
     inside = emit.inside(block)
     group, thread_x, thread_y = block.arguments[0], block.arguments[3], block.arguments[4]
-    indices = _indices(inside, group, groups, (thread_x, thread_y), (columns, rows))
-    guard = _guard(inside, indices, extents, (columns, rows))
+    indices = _indices(inside, group, groups, (thread_x, thread_y), whole)
     old = loop.regions[0].blocks[0]
     body = block
+    if tile != (1, 1):
+        body = parallel_loop(inside, [inside.constant(count) for count in tile[::-1]])
+        inside = inside.inside(body)
+        for number, (place, size) in enumerate(zip(reversed(body.arguments), (columns, rows), strict=True)):
+            distance = inside.binary("arith.muli", place, inside.constant(size))
+            indices[-1 - number] = inside.binary("arith.addi", indices[-1 - number], distance)
+    guard = _guard(inside, indices, extents, whole)
     if guard is not None:
         body = inside.op("scf.if", [guard], [], regions=2).regions[0].blocks.append()
     within = inside.inside(body)
@@ -422,8 +428,19 @@ def _launch(loop: ir.Operation, module: str, name: str) -> None:
         body.append(op.operation)
     if guard is not None:
         inside.inside(body).op("scf.yield", [], [])
+    if tile != (1, 1):
+        inside.op("scf.reduce", [], [])
     inside.inside(block).op("gpu.terminator", [], [])
     loop.erase()
+
+
+def parallel_loop(emit: Emitter, extents: Sequence[ir.Value]) -> ir.Block:
+    """Create a parallel loop from zero in steps of one; return its block, which needs an ``scf.reduce``."""
+    zero, one, rank = emit.constant(0), emit.constant(1), len(extents)
+    segments = ir.DenseI32ArrayAttr.get([rank, rank, rank, 0])
+    operands = [*[zero] * rank, *extents, *[one] * rank]
+    loop = emit.op(_LOOP, operands, [], {"operandSegmentSizes": segments}, regions=1)
+    return loop.regions[0].blocks.append(*[ir.IndexType.get()] * rank)
 
 
 def _groups(emit: Emitter, extents: Sequence[ir.Value], columns: int, rows: int) -> list[ir.Value]:

@@ -14,7 +14,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op, element_type, operations
-from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, is_result
+from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, is_result, parallel_loop
 from gpubuild.support.frozen import frozen
 
 _LEAST_ROWS = 64  # of elements for each work-item, so that partial results are few
@@ -233,11 +233,7 @@ def _last_extent(emit: Emitter, value: ir.Value) -> ir.Value:
 def _parallel(
     emit: Emitter, extents: Sequence[ir.Value], body: Callable[[Emitter, list[ir.Value]], None]
 ) -> None:
-    zero, one, rank = emit.constant(0), emit.constant(1), len(extents)
-    segments = ir.DenseI32ArrayAttr.get([rank, rank, rank, 0])
-    operands = [*[zero] * rank, *extents, *[one] * rank]
-    loop = emit.op("scf.parallel", operands, [], {"operandSegmentSizes": segments}, regions=1)
-    block = loop.regions[0].blocks.append(*[ir.IndexType.get()] * rank)
+    block = parallel_loop(emit, extents)
     inside = emit.inside(block)
     body(inside, list(block.arguments))
     inside.op("scf.reduce", [], [])

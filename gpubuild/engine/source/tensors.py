@@ -54,8 +54,8 @@ _BUFFERIZE = (
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
 _OUTLINE = (
-    "builtin.module(func.func(scf-parallel-for-to-nested-fors),canonicalize,cse,"
-    "gpu-launch-sink-index-computations,gpu-kernel-outlining,canonicalize,cse)"
+    "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
+    "func.func(scf-parallel-for-to-nested-fors),canonicalize,cse)"
 )
 _FOLD = "builtin.module(canonicalize,cse)"
 _ASYNC = "builtin.module(canonicalize,cse,func.func(gpu-async-region),canonicalize)"

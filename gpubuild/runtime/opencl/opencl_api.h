@@ -12,6 +12,7 @@ typedef int gb_cl_result;
 
 enum {
     CL_SUCCESS = 0,
+    CL_INVALID_OPERATION = -59,
     CL_DEVICE_TYPE_CPU = 2,
     CL_DEVICE_TYPE_GPU = 4,
     CL_DEVICE_TYPE_ACCELERATOR = 8,

@@ -13,7 +13,7 @@ from kernels.checked.races import RACES
 from kernels.checked.workgroups import BARRIERS, UNINITIALIZED
 
 ALL = BOUNDS | RACES | BARRIERS | UNINITIALIZED | LANES | MATRICES
-SAMPLE = {name: ALL[name] for name in list(ALL)[::6]}
+SAMPLE = {name: ALL[name] for name in list(ALL)[::12]}
 MEMORY = (
     "%g: memref<?xf32>, %m: memref<16x8xf32>, %n: memref<?xi32>, %c: memref<?xi8>, %p: memref<?xi1>, "
     "%h: memref<?xf32>"

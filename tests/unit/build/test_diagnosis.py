@@ -1,21 +1,12 @@
 """Diagnosis: what an error of a step is completed with before its reader sees it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import pytest
 
 from gpubuild.build.diagnosis import completed, grouped, missing_input, without_project
-from gpubuild.errors import (
-    Diagnostic,
-    GpubuildError,
-    Location,
-    NoRoomError,
-    StepError,
-    ToolNotFoundError,
-)
+from gpubuild.errors import Diagnostic, GpubuildError, Location, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.model.step import CompileParams, Input, LinkParams, Step, StepKind
 from gpubuild.targets.target import Target
 
@@ -60,38 +51,28 @@ def shown(error: GpubuildError, root: Path = ROOT, *, step: Step = LINK) -> Gpub
 
 
 def diagnostics(root: Path, *given: Diagnostic) -> tuple[Diagnostic, ...]:
-    error = shown(StepError("no", diagnostics=given), root)
-    assert isinstance(error, StepError)
-    return error.diagnostics
+    return shown(StepError("no", diagnostics=given), root).diagnostics
 
 
 def at(file: str, line: int, column: int = 1, **more: object) -> Diagnostic:
-    return Diagnostic(message="wrong", location=Location(file=file, line=line, column=column), **more)  # type: ignore[arg-type]
+    return Diagnostic(message="wrong", location=Location(file=file, line=line, column=column), **more)
 
 
 @pytest.mark.parametrize(("said", "expected"), MESSAGES.values(), ids=MESSAGES)
 def test_linked_files_have_the_users_names(said: str, expected: str) -> None:
     raw = StepError("cannot link", output=said)
     error = shown(raw)
-    assert isinstance(error, StepError)
     assert error.output == expected
     assert raw.output == said
 
 
 def test_the_step_is_named_and_can_be_repeated() -> None:
     error = shown(StepError("no", stage="ptxas", output="object0.o"), step=COMPILE)
-    assert isinstance(error, StepError)
-    assert (error.step_id, error.program, error.module, error.target) == (
-        "app/compile/k/gpu",
-        "app",
-        "k",
-        "gpu",
-    )
+    found = (error.step_id, error.program, error.module, error.target)
+    assert found == ("app/compile/k/gpu", "app", "k", "gpu")
     assert error.output == "object0.o"  # only links number their objects
     assert "compile /project/build/located.0.mlir -t gpu --kind nvvm --chip sm_9" in error.reproduce
-    full = shown(NoRoomError("the disk is full"), step=COMPILE)
-    assert isinstance(full, StepError)
-    assert full.reproduce == ""
+    assert shown(NoRoomError("the disk is full"), step=COMPILE).reproduce == ""
 
 
 def test_a_made_up_project_is_not_named() -> None:
@@ -101,24 +82,17 @@ def test_a_made_up_project_is_not_named() -> None:
     assert without_project(missing) is missing
 
 
-def test_the_line_and_a_caret_are_shown(tmp_path: Path) -> None:
+def test_lines_are_quoted(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/k.mlir").write_text("first\n  second line\n")
-    error = shown(StepError("no", diagnostics=[at("sub/k.mlir", 2, 3)]), tmp_path)
-    assert error.render() == "no (program app)\nsub/k.mlir:2:3: error: wrong\n    second line\n    ^"
-
-
-def test_notes_are_quoted_too(tmp_path: Path) -> None:
-    (tmp_path / "k.mlir").write_text("first\nsecond\n")
-    (found,) = diagnostics(tmp_path, at("k.mlir", 1, notes=(at("k.mlir", 2),)))
-    assert found.source_line == "first"
-    assert found.notes[0].source_line == "second"
-
-
-def test_a_line_that_is_known_stays(tmp_path: Path) -> None:
-    (tmp_path / "k.mlir").write_text("another text\n")
-    (found,) = diagnostics(tmp_path, at("k.mlir", 1, source_line="as parsed"))
-    assert found.source_line == "as parsed"
+    given = at("sub/k.mlir", 2, 3, notes=(at("sub/k.mlir", 1),))
+    error = shown(StepError("no", diagnostics=[given]), tmp_path)
+    assert error.render() == (
+        "no (program app)\nsub/k.mlir:2:3: error: wrong\n    second line\n    ^\n"
+        "sub/k.mlir:1:1: error: wrong\n  first\n  ^"
+    )
+    (known,) = diagnostics(tmp_path, at("sub/k.mlir", 1, source_line="as parsed"))
+    assert known.source_line == "as parsed"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +148,10 @@ def failure(target: str, message: str = "target {} cannot compile 'x.y'", **more
 
 
 def test_like_errors_are_one_that_lists_the_targets() -> None:
-    (joined,) = grouped([failure("sm_60"), failure("sm_90"), failure("cpu")])
+    errors = [failure("sm_60"), failure("sm_90"), failure("cpu")]
+    before = [error.render() for error in errors]
+    (joined,) = grouped(errors)
+    assert [error.render() for error in errors] == before
     assert joined.render() == (
         "targets sm_60, sm_90, cpu cannot compile 'x.y' "
         "(program app, module @k, targets sm_60, sm_90, cpu, stage lower)\n"
@@ -183,21 +160,9 @@ def test_like_errors_are_one_that_lists_the_targets() -> None:
     )
 
 
-def test_grouping_leaves_the_errors_of_the_report_as_they_are() -> None:
-    errors = [failure("sm_60"), failure("sm_90")]
-    before = [error.render() for error in errors]
-    grouped(errors)
-    assert [error.render() for error in errors] == before
-
-
 def test_errors_that_differ_in_more_than_the_target_stay_apart() -> None:
-    errors = [
-        failure("sm_60"),
-        failure("sm_6"),
-        failure("cpu", output="LLVM ERROR"),
-        failure("a", "sm_60 {}"),
-    ]
-    assert len(grouped(errors)) == 3
+    others = [failure("sm_6"), failure("cpu", output="LLVM ERROR"), failure("a", "sm_60 {}")]
+    assert len(grouped([failure("sm_60"), *others])) == 3
     assert len(grouped([failure("sm_60", "no {}"), failure("sm_90", "no {}")])) == 2  # says which itself
     message = "linking @k for {} failed"
     (joined,) = grouped([failure("sm_60", message), failure("sm_90", message)])

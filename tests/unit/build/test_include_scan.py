@@ -1,7 +1,5 @@
 """A cached preprocessor run serves only where the preprocessor would read the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,9 +40,7 @@ def result(root: Path) -> ActionResult:
 
 
 def stored(root: Path) -> ActionResult:
-    found = to_store(result(root), step(root), root)
-    assert found is not None
-    return found
+    return to_store(result(root), step(root), root)
 
 
 def test_it_serves_in_another_checkout(project: Path) -> None:
@@ -52,11 +48,8 @@ def test_it_serves_in_another_checkout(project: Path) -> None:
     (other / "src").mkdir(parents=True)
     (other / "src/own.h").write_text("1")
     found = from_store(stored(project), step(other), other, digest_of)
-    assert found is not None
-    assert [path for path, _ in found.discovered] == [
-        str(other / "src/own.h"),
-        str(project.parent / "include/sys/out.h"),
-    ]
+    headers = (other / "src/own.h", project.parent / "include/sys/out.h")
+    assert [path for path, _ in found.discovered] == list(map(str, headers))
 
 
 @pytest.mark.parametrize("header", ["one/src/own.h", "include/sys/out.h"])
@@ -119,17 +112,15 @@ def test_what_asks_which_files_exist_is_never_known(project: Path, file: str, te
 
 
 def test_a_macro_of_the_project_file_may_ask(project: Path) -> None:
-    asks = replace(
-        step(project), params=PreprocessParams(language="c", suffix=".i", define=("ASKS=__has_include",))
-    )
+    params = PreprocessParams(language="c", suffix=".i", define=("ASKS=__has_include",))
+    asks = replace(step(project), params=params)
     assert to_store(result(project), asks, project) is None
     assert not surroundings(result(project).discovered, asks, project).known
 
 
 def test_other_questions_to_the_compiler_are_known(project: Path) -> None:
-    (project / "src/main.c").write_text(
-        "#if __has_attribute(pure) && __has_builtin(__builtin_trap)\n#endif\n"
-    )
+    asks = "#if __has_attribute(pure) && __has_builtin(__builtin_trap)\n#endif\n"
+    (project / "src/main.c").write_text(asks)
     assert around(project) != ""
 
 
@@ -147,7 +138,6 @@ def test_warnings_are_of_one_file(project: Path) -> None:
     (project / "main.c.i").write_text("int main;")
     told = ActionResult(blobs=(), discovered=((str(main), digest_file(main)),), warnings=("main.c:1: hm",))
     kept = to_store(told, compiling("main.c"), project)
-    assert kept is not None
     assert from_store(kept, compiling("main.c"), project, digest_of) == told
     assert from_store(kept, compiling("same.c"), project, digest_of) is None
     assert concerns(told, compiling("main.c"))
@@ -196,7 +186,6 @@ def test_a_header_in_a_named_folder_before_the_one_that_was_found(
     found, reader = found_in_folders(project), step(project, *INCLUDE)
     made = ActionResult(blobs=(), discovered=tuple(pair for pair in found if "third" not in pair[0]))
     kept = to_store(made, reader, project)
-    assert kept is not None
     assert from_store(kept, reader, project, digest_of) == made
     before = surroundings(found, reader, project)
     (project / name).parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +205,6 @@ def test_headers_of_one_name_that_were_read_hide_nothing(project: Path) -> None:
     paths = (str(project / "first/a.h"), str(project / "second/a.h"))
     made = ActionResult(blobs=(), discovered=tuple((p, digest_file(Path(p))) for p in paths))
     kept = to_store(made, step(project, *INCLUDE), project)
-    assert kept is not None
     assert from_store(kept, step(project, *INCLUDE), project, digest_of) == made
 
 

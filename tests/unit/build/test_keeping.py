@@ -1,15 +1,15 @@
 """Keeping: what is up to date in a build folder gets into a cache that lacks it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from unit.fakes import FaultyStore, MemoryStore
 from unit.world import World, fake_engine
 
+from gpubuild.build import step_runner
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.cache.store import NullStore
@@ -45,16 +45,14 @@ def is_served(world: World, cache: Path) -> bool:
 
 
 def clear(cache: Path) -> None:
-    store = DiskStore(cache)
-    store.clear()
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        store.clear()
 
 
 def spoil_index(cache: Path) -> None:
     (cache / "index" / "cache.db").write_bytes(b"not a database" * 1000)
-    store = DiskStore(cache)
-    store.lookup("0" * 64)  # type: ignore[arg-type]
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        store.lookup("0" * 64)
 
 
 EMPTIED: dict[str, Callable[[Path], object]] = {
@@ -71,27 +69,21 @@ def test_a_cache_that_was_emptied(world: World, tmp_path: Path, how: str) -> Non
     build(world, cache)
     EMPTIED[how](cache)
     if how == "its index deleted":
-        store = DiskStore(cache)  # whoever opens it next makes another
-        assert store.stats().records == 0
-        store.close()
+        with closing(DiskStore(cache)) as store:  # whoever opens it next makes another
+            assert store.stats().records == 0
     assert is_up_to_date(build(world, cache))
     assert is_served(world, cache)
 
 
-def test_built_without_a_cache(world: World, tmp_path: Path) -> None:
-    build(world, None)
-    assert is_up_to_date(build(world, tmp_path / "cache"))
-    assert is_served(world, tmp_path / "cache")
-
-
-def test_another_cache(world: World, tmp_path: Path) -> None:
-    build(world, tmp_path / "one")
-    assert is_up_to_date(build(world, tmp_path / "two"))
-    assert is_served(world, tmp_path / "two")
-
-
-def test_a_cache_that_could_not_be_written(world: World, tmp_path: Path) -> None:
-    build(world, tmp_path / "cache", read_only=True)
+@pytest.mark.parametrize(
+    ("first", "options"),
+    [(None, {}), ("one", {}), ("cache", {"read_only": True})],
+    ids=["none", "another", "read-only"],
+)
+def test_built_without_a_cache(
+    world: World, tmp_path: Path, first: str | None, options: dict[str, bool]
+) -> None:
+    build(world, tmp_path / first if first else None, **options)
     assert not (tmp_path / "cache").exists()
     assert is_up_to_date(build(world, tmp_path / "cache"))
     assert is_served(world, tmp_path / "cache")
@@ -133,13 +125,11 @@ def test_what_was_evicted_stays_evicted(world: World, tmp_path: Path) -> None:
     """Storing it again at every build would be a fight between the build and the size limit."""
     cache = tmp_path / "cache"
     build(world, cache)
-    store = DiskStore(cache)
-    collect(store, max_size_bytes=0)
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        collect(store, max_size_bytes=0)
     assert is_up_to_date(build(world, cache))
-    store = DiskStore(cache)
-    assert store.stats().records == 0
-    store.close()
+    with closing(DiskStore(cache)) as store:
+        assert store.stats().records == 0
 
 
 def test_a_store_that_fails_is_given_up_and_tried_by_the_next_build(world: World) -> None:
@@ -150,7 +140,7 @@ def test_a_store_that_fails_is_given_up_and_tried_by_the_next_build(world: World
     world.build()
     world.store = broken
     broken_keep = broken.keep
-    broken.keep = lambda *a: (calls.append(a), broken_keep(*a))[1]  # type: ignore[method-assign]
+    broken.keep = lambda *a: (calls.append(a), broken_keep(*a))[1]
     report = world.build()
     assert {s.status for s in report.steps} == {Status.UP_TO_DATE}
     assert len(calls) == 1 and len(report.warnings) == 1
@@ -229,3 +219,16 @@ def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: lis
     assert isinstance(world.store, MemoryStore)
     kept = {record.key for record in world.builder().state.records().values()}
     assert kept == set(world.store.records)
+
+
+def test_large_links_are_not_stored(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are linked again: to copy them takes as long, and they would fill the cache."""
+    monkeypatch.setattr(step_runner, "_LARGEST_STORED_LINK", 0)
+    cache = tmp_path / "cache"
+    build(world, cache)
+    assert is_up_to_date(build(world, cache))
+    shutil.rmtree(world.root / "build")
+    statuses = {step.id: step.status for step in build(world, cache).steps}
+    ran = {name for name, status in statuses.items() if status is Status.RAN}
+    assert ran and all(name.endswith("/link") for name in ran), statuses
+    assert {statuses[name] for name in statuses.keys() - ran} == {Status.HIT_LOCAL}

@@ -1,7 +1,5 @@
 """Lock: one build at a time, also when `clean` deletes the lock file while others wait."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading
@@ -52,13 +50,6 @@ def wait_until_told(told: Told) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("no build waits")
-
-
-def test_it_is_held_and_dropped(tmp_path: Path) -> None:
-    layout = layout_of(tmp_path)
-    with build_lock(layout, Silent()):
-        assert is_held(layout)
-    assert not is_held(layout)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -123,6 +114,7 @@ def test_a_file_system_without_lasting_numbers_of_files(
     monkeypatch.setattr("os.path.samestat", lambda *_: False)
     with build_lock(layout_of(tmp_path), Silent()):
         assert is_held(layout_of(tmp_path))
+    assert not is_held(layout_of(tmp_path))
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The build log: what a line tells, what survives damage and trimming."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +33,7 @@ def plan(folder: Path) -> Plan:
     compile_ = Step(
         id="app/compile/k/sm_90",
         kind=StepKind.COMPILE,
-        params=CompileParams(
-            module="k", target=Target(name="sm_90", kind="nvvm", chip="sm_90", triple="nvptx64-nvidia-cuda")
-        ),
+        params=CompileParams(module="k", target=SM_90),
         inputs=(),
         outputs=(Output(name="info", path=folder / "info"),),
         program="app",

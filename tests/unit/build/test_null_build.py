@@ -1,13 +1,12 @@
 """The record of the last build: its quick answer is right whenever it is given. Tests try to break it."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,7 +55,7 @@ class World:
         self.tools = KnownTools(root / "tools")
         self.store = MemoryStore()
         self.engine = self.run
-        self.during = lambda: None
+        self.during: Callable[[], object] = lambda: None
         self.warnings: tuple[str, ...] = ()
         self.header = root / "inc/x.h"
         (root / "inc").mkdir()
@@ -95,7 +94,7 @@ class World:
             options=BuildOptions(build_dir=self.root / "build", targets=targets),
             layout=Layout(root=self.root, build_dir=self.root / "build"),
             listener=Silent(),
-            toolchain=self.tools,  # type: ignore[arg-type]
+            toolchain=self.tools,
             store=self.store,
             executor=FakeExecutor(self.engine, workers=2),
             witness=Witness({str(config): known}),
@@ -113,12 +112,22 @@ class World:
     def request(self, *targets: str) -> null_build.Request:
         return null_build.request_of(str(self.root / "targets.yaml"), str(self.root / "build"), [], targets)
 
-    def receipt(self, *targets: str) -> null_build.Receipt | None:
-        return null_build.read(null_build.path_for(self.request(*targets)))
+    def has_receipt(self, *targets: str) -> bool:
+        return null_build.read(null_build.path_for(self.request(*targets))) is not None
+
+    def receipt(self) -> null_build.Receipt:
+        found = null_build.read(null_build.path_for(self.request()))
+        assert found is not None
+        return found
 
     def proven(self, *targets: str) -> bool:
-        found = self.receipt(*targets)
+        found = null_build.read(null_build.path_for(self.request(*targets)))
         return found is not None and found.proves(self.request(*targets))
+
+
+def other(data: bytes) -> bytes:
+    """As many bytes, of which one differs."""
+    return bytes([data[0] ^ 1]) + data[1:]
 
 
 def keep_times(path: Path, change: bytes) -> None:
@@ -128,15 +137,11 @@ def keep_times(path: Path, change: bytes) -> None:
     os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
 
 
-def settled_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world in which a file is settled after half a ``TICK``."""
-    monkeypatch.setattr(file_stamp, "RACY_NS", int(TICK * 1e9 / 2))
-    return World(folder)
-
-
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return settled_world(tmp_path, monkeypatch)
+    """A world in which a file is settled after half a ``TICK``."""
+    monkeypatch.setattr(file_stamp, "RACY_NS", int(TICK * 1e9 / 2))
+    return World(tmp_path)
 
 
 def test_a_finished_build_is_proven(world: World) -> None:
@@ -144,7 +149,6 @@ def test_a_finished_build_is_proven(world: World) -> None:
     report = world.build()
     assert world.proven()
     found = world.receipt()
-    assert found is not None
     assert found.steps == len(report.steps)
     assert found.programs == [["app", str(world.root / "build/app/app")]]
     assert [s[0] for s in found.show()["steps"]] == [s.id for s in report.steps]
@@ -153,9 +157,7 @@ def test_a_finished_build_is_proven(world: World) -> None:
 def test_another_request_is_not(world: World) -> None:
     world.build()
     assert not world.proven("cpu")
-    found = world.receipt()
-    assert found is not None
-    assert not found.proves(world.request("cpu"))
+    assert not world.receipt().proves(world.request("cpu"))
     world.build(targets=("cpu",))
     assert world.proven("cpu")
 
@@ -166,7 +168,7 @@ def test_an_edited_input(world: World, name: str) -> None:
     path = world.root / name
     keep_times(path, path.read_bytes().swapcase() + b" ")
     found = world.receipt()
-    assert found is not None and not found.proves(world.request())
+    assert not found.proves(world.request())
     assert found.edited == str(path)
 
 
@@ -193,7 +195,6 @@ def test_a_large_source_is_read_before_outputs(world: World, monkeypatch: pytest
     source = world.root / "app.mlir"
     source.write_text("k two\n")
     found = world.receipt()
-    assert found is not None
     found._check["doubtful"] = sorted(null_build._unpack(found._check["files"]))  # as after a fast build
     assert len(found._check["doubtful"]) > 10
     null_build.reread.clear()
@@ -291,9 +292,7 @@ def test_an_edited_comment_in_a_folder_that_is_not_as_it_was(world: World, troub
 @pytest.mark.parametrize("name", ["targets.yaml", "app.mlir", "inc/x.h"])
 def test_an_input_edited_to_the_same_size_with_its_time_kept(world: World, name: str) -> None:
     world.good_build()
-    path = world.root / name
-    data = path.read_bytes()
-    keep_times(path, bytes([data[0] ^ 1]) + data[1:])
+    keep_times(world.root / name, other((world.root / name).read_bytes()))
     assert not world.proven()
 
 
@@ -308,10 +307,8 @@ def test_an_input_edited_within_the_same_tick(
     world.build()
     assert world.proven()
     path = world.root / name
-    data = path.read_bytes()
-    path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    path.write_bytes(other(path.read_bytes()))
     found = world.receipt()
-    assert found is not None
     known = null_build._unpack(found._check["files"])
     known[str(path)] = (file_stamp.stat_of(path), 0, known[str(path)][2])
     found._check["files"] = null_build.pack_files(known)
@@ -324,7 +321,6 @@ def test_a_file_from_the_future_is_read_every_time(world: World) -> None:
     world.build()
     for _ in range(2):
         found = world.receipt()
-        assert found is not None
         assert str(world.root / "app.mlir") in found._check["doubtful"]
         assert found.proves(world.request())
 
@@ -353,7 +349,7 @@ def test_a_clock_set_during_a_build(world: World, monkeypatch: pytest.MonkeyPatc
 
     world.during = jump
     world.build()
-    assert world.receipt() is None
+    assert not world.has_receipt()
 
 
 def test_touched_files_are_read_once(world: World) -> None:
@@ -362,11 +358,9 @@ def test_touched_files_are_read_once(world: World) -> None:
     os.utime(world.root / "build/app/app")
     time.sleep(TICK)
     found = world.receipt()
-    assert found is not None
     assert len(list(null_build._changed(found._check["files"]))) == 2
     assert found.proves(world.request())
     renewed = world.receipt()
-    assert renewed is not None
     assert not list(null_build._changed(renewed._check["files"]))
     assert not renewed._check["doubtful"]
     assert renewed.show() == found.show()
@@ -384,12 +378,12 @@ def test_a_damaged_output(world: World, name: str, damage: str) -> None:
         case "edit":
             path.write_bytes(data + b"x")
         case "same size":
-            keep_times(path, bytes([data[0] ^ 1]) + data[1:])
+            keep_times(path, other(data))
         case "replace":
-            other = path.with_name("other")
-            other.write_bytes(bytes([data[0] ^ 1]) + data[1:])
-            shutil.copystat(path, other)
-            other.replace(path)
+            new = path.with_name("new")
+            new.write_bytes(other(data))
+            shutil.copystat(path, new)
+            new.replace(path)
         case "chmod":
             if name != "app/app":
                 return
@@ -441,7 +435,7 @@ def test_an_interrupted_build_in_between(world: World) -> None:
 def test_a_failed_build_leaves_no_receipt(world: World) -> None:
     (world.root / "app.mlir").write_text("syntax error\n")
     world.build()
-    assert world.receipt() is None
+    assert not world.has_receipt()
 
 
 def test_a_truncated_or_damaged_receipt_proves_nothing(world: World) -> None:
@@ -469,9 +463,7 @@ def test_a_receipt_does_not_outlive_a_change_of_the_others(world: World) -> None
 def test_warnings_are_kept(world: World) -> None:
     world.warnings = ("main.c is odd",)
     world.build()
-    found = world.receipt()
-    assert found is not None
-    assert found.warnings == ["main.c is odd"]
+    assert world.receipt().warnings == ["main.c is odd"]
 
 
 def test_a_folder_that_cannot_be_written_costs_time_only(world: World) -> None:
@@ -492,35 +484,26 @@ def test_every_path_survives(tmp_path: Path) -> None:
 # ---- tools, variables, packages and this machine ----
 
 
-def test_a_tool_swapped_with_its_time_kept(world: World) -> None:
+TOOL_CHANGES: dict[str, Callable[[Path], object]] = {
+    "swapped": lambda tools: keep_times(tools / "ptxas", b"two"),
+    "gone": lambda tools: (tools / "ptxas").unlink(missing_ok=True),
+    "an optional one appears": lambda tools: (tools / "optional").write_bytes(b"here"),
+}
+
+
+@pytest.mark.parametrize("how", TOOL_CHANGES)
+def test_a_tool_swapped_with_its_time_kept(world: World, how: str) -> None:
     world.good_build()
-    keep_times(world.root / "tools/ptxas", b"two")
+    TOOL_CHANGES[how](world.root / "tools")
     assert not world.proven()
 
 
-def test_a_tool_that_is_gone(world: World) -> None:
-    world.good_build()
-    (world.root / "tools/ptxas").unlink()
-    assert not world.proven()
-
-
-def test_an_optional_tool_that_appears(world: World) -> None:
-    world.good_build()
-    (world.root / "tools/optional").write_bytes(b"here")
-    assert not world.proven()
-
-
-def test_a_tool_swapped_while_building(world: World) -> None:
+@pytest.mark.parametrize("how", ["swapped", "gone"])
+def test_a_tool_changed_while_building(world: World, how: str) -> None:
     """The fingerprint was taken of the old one, the receipt would have described the new one."""
-    world.during = lambda: keep_times(world.root / "tools/ptxas", b"two")
+    world.during = lambda: TOOL_CHANGES[how](world.root / "tools")
     world.build()
-    assert world.receipt() is None
-
-
-def test_a_tool_removed_while_building(world: World) -> None:
-    world.during = lambda: (world.root / "tools/ptxas").unlink(missing_ok=True)
-    world.build()
-    assert world.receipt() is None
+    assert not world.has_receipt()
 
 
 @pytest.mark.parametrize(
@@ -534,27 +517,19 @@ def test_a_variable_that_chooses_tools(world: World, monkeypatch: pytest.MonkeyP
     assert not world.proven()
 
 
-def test_a_relative_path_in_a_variable_counts_from_the_current_folder(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "value", "is_path"),
+    [("GPUBUILD_CC", "bin/cc", True), ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA", False)],
+)
+def test_only_paths_in_variables_count_from_the_current_folder(
+    world: World, monkeypatch: pytest.MonkeyPatch, name: str, value: str, is_path: bool
 ) -> None:
-    monkeypatch.setenv("GPUBUILD_CC", "bin/cc")
-    world.build()
-    assert world.proven()
-    monkeypatch.chdir(world.root)
+    world.good_build()
+    monkeypatch.setenv(name, value)
     assert not world.proven()
-
-
-def test_variants_of_the_c_library_that_a_variable_chooses(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.build()
-    assert world.proven()
-    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA")
-    assert not world.proven()
-    world.build()
-    assert world.proven()
+    world.good_build()
     monkeypatch.chdir(world.root)
-    assert world.proven()  # it is no path
+    assert world.proven() == (not is_path)
 
 
 def test_a_package_that_appears_on_the_path_of_python(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -579,4 +554,4 @@ def test_a_receipt_holds_until_the_machine_is_started_again(
     assert not world.proven()
     monkeypatch.setattr(environment, "boot", lambda: "")
     world.build()
-    assert world.receipt() is None
+    assert not world.has_receipt()

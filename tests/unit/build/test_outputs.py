@@ -1,7 +1,5 @@
 """Outputs: files of steps get into the build folder whole, and what is wrong with them is noticed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

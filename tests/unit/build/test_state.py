@@ -1,7 +1,5 @@
 """The build state: what is believed of files, what survives saving, and what damage does."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -73,8 +71,7 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "kept"),
-    [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)],
+    ("header", "kept"), [("one/inc/x.h", True), ("beside.h", False), ("/usr/include/stdio.h", True)]
 )
 def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, kept: bool) -> None:
     first, second = tmp_path / "one", tmp_path / "two"
@@ -85,7 +82,6 @@ def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, k
     state.remember("a", record())
     state.save()
     same = BuildState(first / "state.json", first).record("preprocess/main.c")
-    assert same is not None
     assert same.result.discovered == (found,)
     shutil.copytree(first, second)
     moved = BuildState(second / "state.json", second)
@@ -141,23 +137,17 @@ def test_a_full_disk_keeps_no_half_of_a_file(
 
 
 def test_what_a_step_was_part_of_moves_with_the_project(tmp_path: Path) -> None:
-    origin = Origin(
-        file=str(tmp_path / "p/targets.yaml"),
-        program="app",
-        outputs=(str(tmp_path / "p/build/app/app"), "/x/y"),
-    )
+    def origin(root: Path) -> Origin:
+        outputs = (str(root / "build/app/app"), "/x/y")
+        return Origin(file=str(root / "targets.yaml"), program="app", outputs=outputs)
+
     (tmp_path / "p").mkdir()
     state = BuildState(tmp_path / "p/state.json", tmp_path / "p")
-    state.remember("a", replace(record(), origin=origin, kept_in="1234"))
+    state.remember("a", replace(record(), origin=origin(tmp_path / "p"), kept_in="1234"))
     state.save()
     (tmp_path / "p").rename(tmp_path / "q")
     again = BuildState(tmp_path / "q/state.json", tmp_path / "q").record("a")
-    assert again is not None and again.kept_in == "1234"
-    assert again.origin == Origin(
-        file=str(tmp_path / "q/targets.yaml"),
-        program="app",
-        outputs=(str(tmp_path / "q/build/app/app"), "/x/y"),
-    )
+    assert (again.kept_in, again.origin) == ("1234", origin(tmp_path / "q"))
 
 
 def next_process(files: FileDigests) -> FileDigests:
@@ -181,7 +171,6 @@ def test_a_fresh_file_is_read_again_by_the_next_process(tmp_path: Path) -> None:
     files = FileDigests()
     files.digest(path)
     entry = files.known(path)
-    assert entry is not None
     path.write_bytes(b"two")
     dump = {str(path): [list(file_stamp.stat_of(path)), entry[1], entry[2]]}  # as if within one tick
     later = FileDigests()
@@ -214,7 +203,6 @@ def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(
     files = FileDigests()
     files.digest(path)
     entry = files.known(path)
-    assert entry is not None
     assert not file_stamp.is_settled(entry[0], entry[1])
 
 

@@ -1,7 +1,5 @@
 """Watching: what counts as changed, and when."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,7 +151,7 @@ class Built:
         self.state.remember(step.id, record)
         self.state.save()
 
-    def look(self, *, ok: bool = True) -> dict[Path, Stat | None]:
+    def look(self, *, ok: bool = True) -> dict[Path, "Stat | None"]:
         return around_build(self.layout, self.project, ok=ok)
 
 

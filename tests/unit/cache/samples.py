@@ -1,15 +1,25 @@
 """Results to store: a few small files and the record that describes them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
+from typing import Any
 
+from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.http import TimeLimits
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.step import ActionResult, Blob
 
 KEY = digest_bytes(b"key")
+# The limits of a build, so that no pause of the machine is taken for one of the server.
+PATIENT = TimeLimits(back_off=0.001)
 CONTENT = {"asm": b".version 7.8\n", "object": bytes(range(256)), "empty": b""}
+
+
+def open_tiered(directory: Path, url: str, *, limits: TimeLimits = PATIENT, **options: Any) -> TieredStore:
+    """A cache in ``directory`` in front of the remote one at ``url``."""
+    return TieredStore(DiskStore(directory), RemoteStore(url, limits=limits, **options), limits=limits)
 
 
 def noise(size_bytes: int, seed: int = 0) -> bytes:

@@ -1,8 +1,7 @@
 """Servers to test the remote cache with: a real nginx, and one of our own that misbehaves."""
 
-from __future__ import annotations
-
 import os
+import re
 import shutil
 import socket
 import socketserver
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 OPENSSL = shutil.which("openssl")
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
@@ -76,20 +76,8 @@ def make_certificate(folder: Path, *, name: str = "localhost", days: int = 2) ->
         "basicConstraints = CA:FALSE\n"
     )
     config = ("-config", "openssl.cnf")
-    openssl(
-        "req",
-        "-x509",
-        *curve,
-        *config,
-        "-extensions",
-        "ca",
-        "-days",
-        "2",
-        "-keyout",
-        "ca.key",
-        "-out",
-        "ca.pem",
-    )
+    days_of_ca = ("-extensions", "ca", "-days", "2")
+    openssl("req", "-x509", *curve, *config, *days_of_ca, "-keyout", "ca.key", "-out", "ca.pem")
     openssl("req", *curve, *config, "-subj", f"/CN={name}", "-keyout", "server.key", "-out", "server.csr")
     openssl(
         "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
@@ -161,7 +149,7 @@ class Raw:
     ``requests`` holds the head of each one, ``bodies`` what followed it.
     """
 
-    def __init__(self, answer: Callable[[Raw, str, socket.socket], None]) -> None:
+    def __init__(self, answer: Callable[[Self, str, socket.socket], None]) -> None:
         self.requests: list[str] = []
         self.bodies: list[bytes] = []
         self.stop = threading.Event()
@@ -177,14 +165,8 @@ class Raw:
                     data += chunk
                 head, _, body = data.partition(b"\r\n\r\n")
                 text = head.decode("latin-1")
-                length = next(
-                    (
-                        int(line.split(":")[1])
-                        for line in text.splitlines()
-                        if line.lower().startswith("content-length")
-                    ),
-                    0,
-                )
+                found = re.search(r"^content-length:(.*)", text, re.M | re.I)
+                length = int(found[1]) if found else 0
                 while len(body) < length:
                     chunk = self.request.recv(65536)
                     if not chunk:
@@ -203,7 +185,7 @@ class Raw:
         self._server = Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/cache"
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 

@@ -1,7 +1,5 @@
 """A real bazel-remote to test with, where there is one: on PATH, or named by GPUBUILD_TEST_BAZEL_REMOTE."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
@@ -10,18 +8,14 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from unit.cache.samples import CONTENT, KEY, make_result, noise
+from unit.cache.samples import CONTENT, KEY, make_result, noise, open_tiered
 from unit.cache.servers import OPENSSL, Certificate, free_port, make_certificate, wait_for
 
-from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.remote.http import TimeLimits
-from gpubuild.cache.remote.store import RemoteStore
-from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.project import RemoteMode
 
 BAZEL_REMOTE = os.environ.get("GPUBUILD_TEST_BAZEL_REMOTE") or shutil.which("bazel-remote")
@@ -76,29 +70,23 @@ TEXT = b"  mov.u32 %r1, %tid.x;\n" * 2000
 UNCHECKED = "--disable_http_ac_validation"
 
 
-def open_tiered(directory: Path, url: str, **options) -> TieredStore:
-    return TieredStore(DiskStore(directory), RemoteStore(url, limits=TimeLimits(back_off=0.0), **options))
-
-
 def publish(url: str, folder: Path, content: dict[str, bytes], **options) -> tuple[str, ...]:
     """Store a result under KEY; the warnings."""
-    store = open_tiered(Path(mkdtemp(dir=folder)), url, **options)
-    store.publish(KEY, *make_result(folder / "out", content))
-    store.close()
+    with closing(open_tiered(Path(mkdtemp(dir=folder)), url, **options)) as store:
+        store.publish(KEY, *make_result(folder / "out", content))
     return store.warnings
 
 
 def found(url: str, folder: Path, content: dict[str, bytes], **options) -> tuple[bool, tuple[str, ...]]:
     """Whether another machine finds the result, byte for byte; and its warnings."""
     place = Path(mkdtemp(dir=folder))
-    store = open_tiered(place, url, **options)
-    result = store.lookup(KEY)
-    if result is not None:
-        assert result == make_result(folder / "out", content)[0] and store.is_remote(KEY)
-        for blob in result.blobs:
-            assert store.fetch(blob, place / blob.name)
-            assert (place / blob.name).read_bytes() == content[blob.name]
-    store.close()
+    with closing(open_tiered(place, url, **options)) as store:
+        result = store.lookup(KEY)
+        if result is not None:
+            assert result == make_result(folder / "out", content)[0] and store.is_remote(KEY)
+            for blob in result.blobs:
+                assert store.fetch(blob, place / blob.name)
+                assert (place / blob.name).read_bytes() == content[blob.name]
     return result is not None, store.warnings
 
 

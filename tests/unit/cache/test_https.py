@@ -1,19 +1,15 @@
 """The remote cache over TLS: a real nginx with a certificate that a throw-away authority signed."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from unit.cache.samples import CONTENT, KEY, make_result
+from unit.cache.samples import CONTENT, KEY, make_result, open_tiered
 from unit.cache.servers import NGINX, OPENSSL, Certificate, make_certificate, nginx
 
-from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.http import HttpClient, TimeLimits
-from gpubuild.cache.remote.store import RemoteStore
-from gpubuild.cache.remote.tiered import TieredStore
 from gpubuild.model.digest import digest_bytes
 
 pytestmark = [
@@ -38,39 +34,32 @@ def trusted(certificate: Certificate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.authority))
 
 
-def open_tiered(directory: Path, url: str, **options) -> TieredStore:
-    return TieredStore(DiskStore(directory), RemoteStore(url, limits=TimeLimits(back_off=0.0), **options))
-
-
 @pytest.mark.usefixtures("trusted")
 def test_one_machine_stores_and_another_finds(url: str, tmp_path: Path) -> None:
-    first = open_tiered(tmp_path / "first", url, authorization="Bearer s3cret")
-    keys = [KEY, *(digest_bytes(b"%d" % n) for n in range(20))]
-    result, files = make_result(tmp_path / "out")
-    for key in keys:
-        assert first.publish(key, result, files)
-    first.close()
+    with closing(open_tiered(tmp_path / "first", url, authorization="Bearer s3cret")) as first:
+        keys = [KEY, *(digest_bytes(b"%d" % n) for n in range(20))]
+        result, files = make_result(tmp_path / "out")
+        for key in keys:
+            assert first.publish(key, result, files)
     assert first.warnings == ()
-    second = open_tiered(tmp_path / "second", url)
-    second.anticipate(keys)
-    for key in keys:
-        assert second.lookup(key) == result and second.is_remote(key)
-    for blob in result.blobs:
-        assert second.fetch(blob, tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
-    second.close()
+    with closing(open_tiered(tmp_path / "second", url)) as second:
+        second.anticipate(keys)
+        for key in keys:
+            assert second.lookup(key) == result and second.is_remote(key)
+        for blob in result.blobs:
+            assert second.fetch(blob, tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
     assert second.warnings == ()
 
 
 def refused(directory: Path, url: str, scratch: Path) -> str:
     """The one warning of a build that cannot use its remote cache, and goes on all the same."""
-    store = open_tiered(directory, url)
-    result, files = make_result(scratch / "out")
-    assert store.lookup(KEY) is None
-    assert not store.has_remote
-    assert store.publish(KEY, result, files), "the local cache works"
-    assert store.lookup(KEY) == result
-    store.close()
+    with closing(open_tiered(directory, url)) as store:
+        result, files = make_result(scratch / "out")
+        assert store.lookup(KEY) is None
+        assert not store.has_remote
+        assert store.publish(KEY, result, files), "the local cache works"
+        assert store.lookup(KEY) == result
     [warning] = store.warnings
     assert "is not used for the rest of this build" in warning
     return warning

@@ -1,10 +1,9 @@
 """Which store a build gets: what the project file, GPUBUILD_CACHE and the remote cache's variables say."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from gpubuild.cache.store import Store
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
+from gpubuild.model.step import ActionResult
 from gpubuild.settings import Settings
 
 
@@ -34,37 +34,30 @@ def opened(folder: Path, mode: str) -> Store:
 )
 def test_what_each_mode_does(mode: str, stores: bool, finds: bool, tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
-    empty = opened(tmp_path / "empty", mode)
-    assert empty.publish(KEY, result, files) == stores
-    empty.close()
+    with closing(opened(tmp_path / "empty", mode)) as empty:
+        assert empty.publish(KEY, result, files) == stores
     assert (tmp_path / "empty").exists() == stores
-    full = opened(tmp_path / "full", "")
-    assert full.publish(KEY, result, files)
-    full.close()
-    store = opened(tmp_path / "full", mode)
-    assert (store.lookup(KEY) is not None) == finds
-    assert (store.peek(KEY) is not None) == finds
-    assert store.warnings == ()
-    store.close()
+    with closing(opened(tmp_path / "full", "")) as full:
+        assert full.publish(KEY, result, files)
+    with closing(opened(tmp_path / "full", mode)) as store:
+        assert (store.lookup(KEY) is not None) == finds
+        assert (store.peek(KEY) is not None) == finds
+        assert store.warnings == ()
 
 
 def test_what_is_made_anew_replaces_what_is_stored(tmp_path: Path) -> None:
     result, files = make_result(tmp_path / "out")
     for mode in ("", "write-only"):
-        store = opened(tmp_path / "cache", mode)
-        assert store.publish(KEY, result, files)
-        store.close()
-    again = opened(tmp_path / "cache", "")
-    assert again.lookup(KEY) == result
-    again.close()
+        with closing(opened(tmp_path / "cache", mode)) as store:
+            assert store.publish(KEY, result, files)
+    with closing(opened(tmp_path / "cache", "")) as again:
+        assert again.lookup(KEY) == result
 
 
 def test_write_only_takes_nothing_from_a_server_either(tmp_path: Path) -> None:
     for configured, asked in ((RemoteMode.READ_WRITE, True), (RemoteMode.READ_ONLY, False)):
-        config = CacheConfig(
-            directory=tmp_path, remote=RemoteCache(url="http://127.0.0.1:1", mode=configured)
-        )
-        store = open_store(config, Settings(cache_mode="write-only"))
+        remote = RemoteCache(url="http://127.0.0.1:1", mode=configured)
+        store = open_store(CacheConfig(directory=tmp_path, remote=remote), Settings(cache_mode="write-only"))
         assert not store.has_remote  # nothing to anticipate
         assert (type(store).__name__ == "TieredStore") == asked
 
@@ -112,43 +105,39 @@ def test_without_a_remote_no_http_is_imported() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def planted(cache: Path, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    store = opened(cache, "")
-    assert store.publish(KEY, result, files)
-    store.close()
+def planted(cache: Path, tmp_path: Path) -> tuple[ActionResult, dict[str, Path]]:
+    """A result that is under KEY in ``cache``, and its files."""
+    made = make_result(tmp_path / "out")
+    with closing(opened(cache, "")) as store:
+        assert store.publish(KEY, *made)
+    return made
 
 
 @pytest.mark.parametrize("folder", [".", "index", "cas"])
 @pytest.mark.parametrize("mode", ["", "read-only"])
 def test_a_cache_that_every_user_can_write(folder: str, mode: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    planted(cache, tmp_path)
+    result, files = planted(cache, tmp_path)
     (cache / folder).chmod(0o777)
-    result, files = make_result(tmp_path / "out")
-    store = opened(cache, mode)
-    assert store.lookup(KEY) is None
-    assert not store.publish(KEY, result, files)
-    assert store.identity == ""
-    (warning,) = store.warnings
-    assert warning.startswith(
-        f"the cache {cache} is not used: every user can write to {cache / folder} (chmod"
-    )
-    store.close()
+    with closing(opened(cache, mode)) as store:
+        assert store.lookup(KEY) is None
+        assert not store.publish(KEY, result, files)
+        assert store.identity == ""
+        (warning,) = store.warnings
+        problem = f"every user can write to {cache / folder} (chmod"
+        assert warning.startswith(f"the cache {cache} is not used: {problem}")
     variables = {"GPUBUILD_CACHE": mode, "GPUBUILD_CACHE_SHARED": "1"}
-    shared = open_store(CacheConfig(directory=cache), Settings.from_environ(variables))
-    assert shared.lookup(KEY) is not None
-    assert shared.warnings == ()
-    shared.close()
+    with closing(open_store(CacheConfig(directory=cache), Settings.from_environ(variables))) as shared:
+        assert shared.lookup(KEY) is not None
+        assert shared.warnings == ()
 
 
 @pytest.mark.parametrize("mode", [0o1777, 0o775])
 def test_others_who_can_change_nothing_or_were_let_in(mode: int, tmp_path: Path) -> None:
     planted(tmp_path / "cache", tmp_path)
     (tmp_path / "cache").chmod(mode)
-    store = opened(tmp_path / "cache", "")
-    assert store.lookup(KEY) is not None
-    store.close()
+    with closing(opened(tmp_path / "cache", "")) as store:
+        assert store.lookup(KEY) is not None
 
 
 @pytest.mark.parametrize("folder", [".", "index", "cas"])
@@ -166,11 +155,10 @@ def test_a_cache_of_another_user(folder: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "stat", other)
     config = CacheConfig(directory=tmp_path / "cache")
     for project, found in ((None, False), (tmp_path, False), (tmp_path / "theirs", True)):
-        store = open_store(config, project=project)
-        assert (store.lookup(KEY) is not None) == found
-        words = f"{there} belongs to another user, 4000000000;"
-        assert [words in warning for warning in store.warnings] == ([] if found else [True])
-        store.close()
+        with closing(open_store(config, project=project)) as store:
+            assert (store.lookup(KEY) is not None) == found
+            words = f"{there} belongs to another user, 4000000000;"
+            assert [words in warning for warning in store.warnings] == ([] if found else [True])
 
 
 def test_commands_about_a_cache_that_every_user_can_write(
@@ -199,10 +187,9 @@ def test_projects_that_name_no_cache_share_one(tmp_path: Path) -> None:
         ({"HOME": str(tmp_path / "me")}, {"XDG_CACHE_HOME": str(tmp_path / "me/.cache"), "HOME": "/other"})
     ):
         settings = Settings.from_environ(variables)
-        store = open_store(CacheConfig(), settings, project=tmp_path / f"{number}")
-        assert (store.lookup(KEY) is not None) == bool(number)
-        assert store.publish(KEY, result, files)
-        store.close()
+        with closing(open_store(CacheConfig(), settings, project=tmp_path / f"{number}")) as store:
+            assert (store.lookup(KEY) is not None) == bool(number)
+            assert store.publish(KEY, result, files)
         where, limit = locate(CacheConfig(), settings, tmp_path / f"{number}")
         assert where == tmp_path / "me/.cache/gpubuild/results"
         assert limit > 1 << 30

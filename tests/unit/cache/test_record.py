@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -31,7 +29,7 @@ def forge(change) -> bytes:
 
 def test_round_trip() -> None:
     read = decode_record(KEY, encode_record(KEY, RESULT))
-    assert read == RESULT
+    assert read == RESULT == decode_record(KEY, forge(lambda d: None))
     assert read.seconds == RESULT.seconds
 
 
@@ -101,10 +99,6 @@ BAD = {
 def test_a_forged_record_is_refused(what: str) -> None:
     with pytest.raises(RecordError):
         decode_record(KEY, forge(BAD[what]))
-
-
-def test_the_forger_itself_makes_good_records() -> None:
-    assert decode_record(KEY, forge(lambda d: None)) == RESULT
 
 
 def test_a_record_too_long_to_read_is_not_written() -> None:

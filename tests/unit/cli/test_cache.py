@@ -1,11 +1,10 @@
 """The cache commands on a cache that was filled by hand."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,9 +29,8 @@ HIT = Status.HIT_LOCAL
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     """One result."""
-    store = DiskStore(tmp_path / "cache")
-    assert store.publish(KEY, *make_result(tmp_path / "out"))
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        assert store.publish(KEY, *make_result(tmp_path / "out"))
     return tmp_path / "cache"
 
 
@@ -134,44 +132,28 @@ def test_export_and_import(
 ) -> None:
     file = tmp_path / "a.tar"
     where = ("--cache-dir", cache, "-f", built / "targets.yaml")
-    code, out, err = run(capsys, "export", file, *where)
-    assert (code, out, err) == (0, f"{file}: 1 result, 269 B\n", "")
-    code, out, err = run(capsys, "import", file, "--cache-dir", tmp_path / "second")
-    assert (code, out, err) == (0, f"{tmp_path / 'second'}: 1 result, 269 B new\n", "")
+    assert run(capsys, "export", file, *where) == (0, f"{file}: 1 result, 269 B\n", "")
+    second = tmp_path / "second"
+    assert run(capsys, "import", file, "--cache-dir", second) == (0, f"{second}: 1 result, 269 B new\n", "")
     os.truncate(file, file.stat().st_size - 1500)
     code, out, err = run(capsys, "import", file, "--json", "--cache-dir", tmp_path / "third")
     assert code == 1
     assert json.loads(out)["records"] == 0
     assert "it ends early" in err
+    code, _, err = run(capsys, "export", file, "--cache-dir", tmp_path / "empty")
+    assert (code, "nothing to export" in err) == (0, True)
+    code, _, err = run(capsys, "import", tmp_path / "none.tar", "--cache-dir", tmp_path / "empty")
+    assert (code, "cannot read" in err) == (2, True)
 
 
-def test_nothing_to_export_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "export", tmp_path / "a.tar", "--cache-dir", tmp_path / "empty")
-    assert code == 0
-    assert "nothing to export" in err
+SIZES = {"0": 0, "1000": 1000, "2GiB": 2 << 30, "1.5 MiB": 3 << 19, "7KB": 7000, "2 GB": 2 * 10**9}
 
 
-def test_no_file_to_import(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "import", tmp_path / "none.tar", "--cache-dir", tmp_path / "cache")
-    assert code == 2
-    assert "cannot read" in err
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("0", 0), ("1000", 1000), ("2GiB", 2 << 30), ("1.5 MiB", 3 << 19), ("7KB", 7000), ("2 GB", 2 * 10**9)],
-)
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "-1", "2 XB", "many", "1e9", "2GiBs"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match="not a size"):
-        parse_size(text)
-
-
-def test_ages() -> None:
+def test_sizes_and_ages() -> None:
+    assert {text: parse_size(text) for text in SIZES} == SIZES
+    for text in ("", "-1", "2 XB", "many", "1e9", "2GiBs"):
+        with pytest.raises(UsageError, match="not a size"):
+            parse_size(text)
     assert [parse_age(t) for t in ("30m", "12h", "14d", "2w")] == [1800, 43200, 1209600, 1209600]
     with pytest.raises(UsageError, match="length of time"):
         parse_age("14")

@@ -1,7 +1,5 @@
 """Clean: what is removed and, above all, what is not."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -41,6 +39,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("elsewhere")
+
+
 def left(project: Path) -> set[str]:
     return {p.relative_to(project).as_posix() for p in project.rglob("*") if p.is_file()}
 
@@ -60,20 +63,15 @@ def test_an_all_ours_folder_goes_itself(project: Path) -> None:
 
 
 def test_a_project_that_was_moved_is_cleaned_too(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    project: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = tmp_path_factory.mktemp("new") / "home"
+    new = elsewhere / "home"
     shutil.copytree(project, new)
     monkeypatch.chdir(new)
     (new / "build/other").mkdir()
     (new / "build/other/copy").write_text("saxpy")  # the same content, but not in the program's folder
     assert main(["clean"]) == 0
-    assert left(new) == {
-        "main.c",
-        "build/saxpy/generated.mlir",
-        "build/saxpy/notes.txt",
-        "build/other/copy",
-    }
+    assert left(new) == {"main.c", "build/saxpy/generated.mlir", "build/saxpy/notes.txt", "build/other/copy"}
     assert (project / "build/saxpy/saxpy").exists()
 
 
@@ -117,9 +115,9 @@ def test_folders_that_hold_more_than_a_build_are_refused(
 
 
 def test_the_projects_own_folder_is_refused_from_elsewhere(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    project: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    monkeypatch.chdir(elsewhere)
     arguments = ["clean", "-f", str(project / "targets.yaml"), "--build-dir"]
     assert main([*arguments, str(project)]) == 2
     assert main([*arguments, str(project / "build")]) == 0
@@ -141,40 +139,32 @@ def test_a_link_is_refused(project: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [["clean"], ["clean", "-n"], ["build"]])
 def test_a_private_folder_that_is_a_link_is_refused(
-    project: Path,
-    arguments: list[str],
-    tmp_path_factory: pytest.TempPathFactory,
-    capsys: pytest.CaptureFixture[str],
+    project: Path, arguments: list[str], elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    private, elsewhere = project / "build/.gpubuild", tmp_path_factory.mktemp("elsewhere") / "precious"
-    private.rename(elsewhere)
-    private.symlink_to(elsewhere)
+    private, precious = project / "build/.gpubuild", elsewhere / "precious"
+    private.rename(precious)
+    private.symlink_to(precious)
     (project / "targets.yaml").write_text(
         "version: 1\ntargets: {cpu: }\nprograms: {saxpy: {sources: [main.c]}}\n"
     )
-    before, there = left(project), left(elsewhere)
+    before, there = left(project), left(precious)
     assert main(arguments) == 2
     assert "refusing to use" in capsys.readouterr().err
     assert left(project) == before
-    assert left(elsewhere) == there
+    assert left(precious) == there
 
 
-def test_a_program_folder_that_is_a_link_is_kept(
-    project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder, elsewhere = project / "build/saxpy", tmp_path_factory.mktemp("elsewhere") / "precious"
-    folder.rename(elsewhere)
-    folder.symlink_to(elsewhere)
-    before = left(elsewhere)
+def test_a_program_folder_that_is_a_link_is_kept(project: Path, elsewhere: Path) -> None:
+    folder, precious = project / "build/saxpy", elsewhere / "precious"
+    folder.rename(precious)
+    folder.symlink_to(precious)
+    before = left(precious)
     assert main(["clean"]) == 0
-    assert left(elsewhere) == before
+    assert left(precious) == before
     assert not (project / "build/.gpubuild").exists()
 
 
-def test_links_in_the_private_folder_go_alone(
-    project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
+def test_links_in_the_private_folder_go_alone(project: Path, elsewhere: Path) -> None:
     (elsewhere / "precious").write_text("mine")
     for name in ("work", "lock", "builds.jsonl"):
         (project / "build/.gpubuild" / name).symlink_to(elsewhere / ("precious" * (name != "work")))

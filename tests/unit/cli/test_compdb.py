@@ -1,7 +1,5 @@
 """compile_commands.json: each command compiles the file it names."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

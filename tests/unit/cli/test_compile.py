@@ -1,7 +1,5 @@
 """Compile: the project made up from options, and where results go."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Completion in bash, as a shell asks for it, and in fish where it is installed."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -45,51 +43,50 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_shell(project: Path, shell: str, script: str) -> list[str]:
+def in_shell(project: Path, shell: str, script: str) -> str:
     environment = {**os.environ, "PATH": f"{project / 'bin'}:/usr/bin:/bin", "HOME": str(project)}
     done = subprocess.run(
         [shell, "-c", script], cwd=project, env=environment, capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("bu", ["build"]),
-        ("build s", ["saxpy", "softmax"]),
-        ("build saxpy ", ["softmax"]),  # not the one that is given
-        ("build saxpy -t ", ["sm_90", "cpu"]),
-        ("build --target=s", ["sm_90"]),
-        ("build --keep", ["--keep-going"]),
-        ("build --keep-going --keep", []),  # once is enough
-        ("build -t cpu --targ", ["--target"]),  # but this may be repeated
-        ("cache stats --js", ["--json"]),
-        ("graph --module ", ["blur"]),
-        ("explain saxpy/l", ["saxpy/link"]),
-        ("completion ", list(SHELLS)),
-        ("build -f missing.yaml s", []),
-        ("inspect a.", ["a.mlir"]),
-        ("build --build-dir f", ["folder/"]),
-        ("build -j ", []),
-    ],
-)
-def test_bash(project: Path, line: str, expected: list[str]) -> None:
-    line = f"gpubuild {line}"
-    script = (
-        'eval "$(gpubuild completion bash)"; compopt() { :; }; '
-        f"COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} COMP_TYPE=9\n"
-        '_python_argcomplete gpubuild; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
-    assert in_shell(project, "bash", script) == expected
+# What is typed, and what is offered.
+LINES = {
+    "bu": ["build"],
+    "build s": ["saxpy", "softmax"],
+    "build saxpy ": ["softmax"],  # not the one that is given
+    "build saxpy -t ": ["sm_90", "cpu"],
+    "build --target=s": ["sm_90"],
+    "build --keep": ["--keep-going"],
+    "build --keep-going --keep": [],  # once is enough
+    "build -t cpu --targ": ["--target"],  # but this may be repeated
+    "cache stats --js": ["--json"],
+    "graph --module ": ["blur"],
+    "explain saxpy/l": ["saxpy/link"],
+    "completion ": list(SHELLS),
+    "build -f missing.yaml s": [],
+    "inspect a.": ["a.mlir"],
+    "build --build-dir f": ["folder/"],
+    "build -j ": [],
+}
+
+
+def test_bash(project: Path) -> None:
+    script = 'eval "$(gpubuild completion bash)"; compopt() { :; }; COMP_TYPE=9\n'
+    for line in (f"gpubuild {line}" for line in LINES):
+        script += f"COMPREPLY=(); COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}\n"
+        script += '_python_argcomplete gpubuild; printf "%s;" "${COMPREPLY[@]}"; echo\n'
+    offered = [answer.strip(";").split(";") for answer in in_shell(project, "bash", script).splitlines()]
+    assert dict(zip(LINES, offered, strict=True)) == {line: found or [""] for line, found in LINES.items()}
 
 
 def test_fish(project: Path) -> None:
     if shutil.which("fish") is None:
         pytest.skip("no fish here")
     script = "gpubuild completion fish | source; complete -C 'gpubuild build s'; complete -C 'gpubuild insp'"
-    assert in_shell(project, "fish", script)[:4] == ["saxpy", "softmax", "inspect", "list"]
+    assert in_shell(project, "fish", script).split()[:4] == ["saxpy", "softmax", "inspect", "list"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -1,7 +1,5 @@
 """Console: prefixes and colour of errors."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -58,9 +56,6 @@ def test_labels_of_last_lines() -> None:
     assert to_terminal(labelled("failed: a/b: c", on=True)) == "\x1b[31;1mfailed:\x1b[0m a/b: c"
     assert labelled("failed: a/b", on=False) == "failed: a/b"
     assert labelled("3 steps: 1 ran", on=True) == "3 steps: 1 ran"
-
-
-def test_a_plain_text_has_nothing_to_colour() -> None:
     assert colored("all is well: really") == "all is well: really"
 
 

@@ -1,7 +1,5 @@
 """The estimate of the remaining time of a build."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -18,56 +16,47 @@ def waiting(**seconds: float | None) -> dict[str, Waiting]:
 
 
 def ended(name: str, status: Status = Status.RAN, seconds: float = 0.0) -> StepReport:
-    return StepReport(
-        id=name, kind=StepKind.COMPILE, program="", module="", target="", status=status, cost_seconds=seconds
-    )
+    step = {"id": name, "kind": StepKind.COMPILE, "program": "", "module": "", "target": ""}
+    return StepReport(**step, status=status, cost_seconds=seconds)
 
 
-def test_nothing_is_claimed_before_the_plan_is_whole() -> None:
-    assert Estimate().left(0.0) is None
+def planned(workers: int, **seconds: float | None) -> Estimate:
+    estimate = Estimate()
+    estimate.grow(waiting(**seconds), workers)
+    return estimate
 
 
 def test_work_is_shared_among_workers() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=4.0, b=6.0, c=2.0), 3)
-    assert estimate.left(0.0) == 4.0
+    assert Estimate().left(0.0) is None, "nothing is claimed before the plan is whole"
+    assert planned(3, a=4.0, b=6.0, c=2.0).left(0.0) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("known", "took", "left"),
+    [
+        ({"a": 4.0, "b": 6.0}, 4.0, 6.0),
+        ({"a": 10.0, "b": 6.0}, 30.0, 12.0),  # twice as long: ten seconds are too few to be sure
+        ({"a": None, "b": None, "c": None}, 3.0, 6.0),  # steps that never ran take as long as others
+    ],
+)
+def test_what_ended_is_not_left(known: dict[str, float | None], took: float, left: float) -> None:
+    estimate = planned(1, **known)
+    assert (estimate.left(0.0) is None) == (None in known.values())
+    estimate.running["a"] = 0.0
+    estimate.finish(ended("a", seconds=took))
+    assert estimate.left(took) == left
 
 
 def test_no_step_ends_before_the_longest_that_runs() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=9.0, b=1.0), 4)
+    estimate = planned(4, a=9.0, b=1.0)
     estimate.running["a"] = 10.0
     assert estimate.left(12.0) == 7.0
     estimate.running["b"] = 12.0
     assert estimate.left(30.0) == 0.0, "late, and no reason to claim less than nothing"
 
 
-def test_what_ended_is_not_left() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=4.0, b=6.0), 1)
-    estimate.running["a"] = 0.0
-    estimate.finish(ended("a", seconds=4.0))
-    assert estimate.left(4.0) == 6.0
-
-
-def test_a_slower_build_stays_slower() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=10.0, b=6.0), 1)
-    estimate.finish(ended("a", seconds=30.0))
-    assert estimate.left(30.0) == 12.0, "twice as long: ten seconds are too few to be sure"
-
-
-def test_a_step_that_never_ran_takes_as_long_as_others() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=None, b=None, c=None), 1)
-    assert estimate.left(0.0) is None
-    estimate.finish(ended("a", seconds=3.0))
-    assert estimate.left(0.0) == 6.0
-
-
 def test_steps_that_the_cache_will_likely_have_count_less() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=8.0, b=8.0, c=8.0, d=8.0, e=8.0), 1)
+    estimate = planned(1, a=8.0, b=8.0, c=8.0, d=8.0, e=8.0)
     estimate.finish(ended("a", seconds=8.0))
     for name in ("b", "c", "d"):
         estimate.finish(ended(name, Status.HIT_LOCAL, seconds=8.0))
@@ -121,8 +110,7 @@ def test_the_time_shown_counts_down(known: float | None, took: list[float], most
 
 
 def test_nothing_is_shown_while_nothing_is_known() -> None:
-    estimate = Estimate()
-    estimate.grow(waiting(a=4.0), 1)
+    estimate = planned(1, a=4.0)
     assert (estimate.shown(0.0), estimate.bar(4.0, 4.0)) == (4.0, "#" * 10 + "-" * 10)
     estimate.grow(waiting(a=4.0, b=None), 1)
     assert (estimate.shown(1.0), estimate.bar(9.0, None)) == (None, "#" * 10 + "-" * 10)

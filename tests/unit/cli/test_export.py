@@ -1,7 +1,5 @@
 """Export: a new one takes the place of the last while something may be reading that."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Failures: errors of a gpu.module wait for its last target, and like ones are shown together."""
 
-from __future__ import annotations
-
 from gpubuild.cli.console import Failures, closing_lines
 from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
 from gpubuild.model.events import PlanGrew, StepFinished, Waiting
@@ -29,16 +27,8 @@ def compiled(target: str, error: GpubuildError | None = None, status: Status | N
 
 
 def other(name: str, status: Status, error: GpubuildError | None = None, reason: str = "") -> StepReport:
-    return StepReport(
-        id=name,
-        kind=StepKind.CC,
-        program="",
-        module="",
-        target="",
-        status=status,
-        error=error,
-        reason=reason,
-    )
+    said = {"status": status, "error": error, "reason": reason}
+    return StepReport(id=name, kind=StepKind.CC, program="", module="", target="", **said)
 
 
 def plan(*targets: str) -> PlanGrew:

@@ -1,7 +1,5 @@
 """Init: a new project is complete, and nothing is ever overwritten."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -21,18 +19,13 @@ def all_files(folder: Path) -> set[str]:
 
 
 def test_a_new_project_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "deep" / "demo"
+    folder = tmp_path / "my folder" / "demo"
     assert main(["init", str(folder)]) == 0
     assert all_files(folder) == BASE
     project = load_project(folder / "targets.yaml")
     assert list(project.targets) == ["sm_60", "sm_90", "gfx90a", "cpu"]
     assert all(source.is_file() for source in project.programs["scale"].sources)
-    assert f"next: cd {folder} && gpubuild run" in capsys.readouterr().out
-
-
-def test_the_next_command_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", str(tmp_path / "my project")]) == 0
-    assert f"next: cd '{tmp_path}/my project' && gpubuild run\n" in capsys.readouterr().out
+    assert f"next: cd '{folder}' && gpubuild run\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

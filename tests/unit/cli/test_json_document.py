@@ -1,13 +1,11 @@
 """Document: the JSON that scripts read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 from gpubuild.cli.build import exit_code
 from gpubuild.cli.json_document import STATUSES, build_document, dump, error_document
-from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, ToolNotFoundError
+from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
 from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
 
@@ -22,15 +20,11 @@ COMPILE = StepReport(
     seconds=0.25,
     outputs=(Path("/p/build/saxpy/k.sm_60.cubin"),),
 )
-BROKEN = StepReport(
-    id="cc/main.c",
-    kind=StepKind.CC,
-    program="",
-    module="",
-    target="",
-    status=Status.FAILED,
-    error=StepError("cannot compile main.c", hint="fix it"),
-)
+
+
+def failed(error: GpubuildError) -> StepReport:
+    step = {"id": "cc/main.c", "kind": StepKind.CC, "program": "", "module": "", "target": ""}
+    return StepReport(**step, status=Status.FAILED, error=error)
 
 
 def test_document_is_as_promised() -> None:
@@ -41,18 +35,10 @@ def test_document_is_as_promised() -> None:
         {"name": "saxpy", "executable": "/p/build/saxpy/saxpy"},
         {"name": "other", "executable": None},
     ]
-    assert document["steps"] == [
-        {
-            "id": "saxpy/compile/k/sm_60",
-            "kind": "compile",
-            "module": "k",
-            "target": "sm_60",
-            "status": "ran",
-            "reason": "first build",
-            "seconds": 0.25,
-            "outputs": ["/p/build/saxpy/k.sm_60.cubin"],
-        }
-    ]
+    assert document["steps"] == [{
+        "id": "saxpy/compile/k/sm_60", "kind": "compile", "module": "k", "target": "sm_60", "status": "ran",
+        "reason": "first build", "seconds": 0.25, "outputs": ["/p/build/saxpy/k.sm_60.cubin"],
+    }]  # fmt: skip
     assert document["summary"]["ok"] is True
     assert tuple(Status) == STATUSES
     assert document["summary"]["ran"] == document["summary"]["steps"] == 1
@@ -60,7 +46,9 @@ def test_document_is_as_promised() -> None:
 
 
 def test_a_failed_step_says_why() -> None:
-    report = BuildReport(steps=(COMPILE, BROKEN), executables={}, seconds=1)
+    report = BuildReport(
+        steps=(COMPILE, failed(StepError("cannot compile main.c", hint="fix it"))), executables={}, seconds=1
+    )
     document = build_document(report, ["saxpy"])
     assert document["summary"]["ok"] is False
     assert document["steps"][1]["error"]["text"] == "cannot compile main.c\n  hint: fix it"
@@ -69,13 +57,7 @@ def test_a_failed_step_says_why() -> None:
 
 def test_exit_code_of_a_missing_tool() -> None:
     def report(*errors):
-        steps = tuple(
-            StepReport(
-                id=str(n), kind=StepKind.CC, program="", module="", target="", status=Status.FAILED, error=e
-            )
-            for n, e in enumerate(errors)
-        )
-        return BuildReport(steps=steps, executables={}, seconds=0)
+        return BuildReport(steps=tuple(map(failed, errors)), executables={}, seconds=0)
 
     assert exit_code(report(ToolNotFoundError("ptxas was not found"))) == 2
     assert exit_code(report(ToolNotFoundError("ptxas was not found"), StepError("bad"))) == 1

@@ -1,7 +1,5 @@
 """Main: every way to end has its exit code, and none a traceback."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -9,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import pytest
 
@@ -44,23 +42,11 @@ def test_another_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 UNBUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 
 
-def run_tool(
-    arguments: list[str],
-    unbuffered: str,
-    *,
-    cwd: Path | None = None,
-    stdout: int | IO[str] = subprocess.PIPE,
-    stderr: int | IO[str] = subprocess.PIPE,
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpubuild", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        stdout=stdout,
-        stderr=stderr,
-        text=True,
-        check=False,
-    )
+def run_tool(arguments: list[str], unbuffered: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+    variables = {"PYTHONUNBUFFERED": unbuffered, **options.pop("env", {})}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    command = [sys.executable, "-m", "gpubuild", *arguments]
+    return subprocess.run(command, env={**os.environ, **variables}, text=True, check=False, **streams)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +74,19 @@ def test_exit_codes(
     assert "Traceback" not in captured.err
 
 
-def test_ctrl_c_while_modules_are_imported(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("gpubuild.settings.Settings.from_environ", "doctor"), ("gpubuild.cli.main._nothing_to_do", "build")],
+    ids=["while modules are imported", "while looking whether there is anything to do"],
+)
+def test_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, command: str
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpubuild.settings.Settings.from_environ", interrupt)
-    assert main(["doctor"]) == 130
+    monkeypatch.setattr(name, interrupt)
+    assert main([command]) == EXIT_INTERRUPTED == 130
     assert capsys.readouterr().err == "\ninterrupted\n"
 
 
@@ -134,19 +125,11 @@ def test_a_reader_that_goes_away_is_no_error(arguments: list[str], unbuffered: s
     os.close(reading)
     with os.fdopen(writing, "w") as nobody:
         done = run_tool(arguments, unbuffered, stdout=nobody)
-    assert done.returncode == (2 if "none" in arguments else 128 + signal.SIGPIPE)
+        both = run_tool(arguments, unbuffered, stdout=nobody, stderr=nobody) if "none" in arguments else done
+    assert done.returncode == both.returncode == (2 if "none" in arguments else 128 + signal.SIGPIPE)
     assert "none" not in arguments or done.stderr.startswith("none: error: cannot read")
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
-
-
-@UNBUFFERED
-def test_a_reader_of_both_streams_that_goes_away(unbuffered: str) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as nobody:
-        done = run_tool(["build", "-f", "none", "--json"], unbuffered, stdout=nobody, stderr=nobody)
-    assert done.returncode == 2
 
 
 def test_no_project_file(
@@ -170,14 +153,7 @@ def test_closed_streams(closed: str) -> None:
 
 def test_any_encoding_will_do(tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text("version: 1\nprograms: {naïve→: {sources: 3}}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "gpubuild", "build", "--json"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_tool(["build", "--json"], cwd=tmp_path, env={"PYTHONIOENCODING": "ascii:strict"})
     assert done.returncode == 2
     assert "internal error" not in done.stderr
 
@@ -234,14 +210,6 @@ def test_errors_are_one_json_document_too(arguments: list[str], capsys: pytest.C
     error = json.loads(shown.out)["error"]
     assert error["exit_code"] == 2
     assert error["message"] in shown.err
-
-
-def test_ctrl_c_while_looking_whether_there_is_anything_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: object) -> bool:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "_nothing_to_do", interrupted)
-    assert main(["build"]) == EXIT_INTERRUPTED
 
 
 def test_an_interrupt_while_a_class_is_made_has_its_exit_code(tmp_path: Path) -> None:

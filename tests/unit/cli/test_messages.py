@@ -1,7 +1,5 @@
 """Messages: errors and warnings as annotations of GitHub and as SARIF."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from gpubuild.errors import (
 
 def at(message: str, line: int = 3, column: int = 5, severity: str = "error", **more: object) -> Diagnostic:
     location = Location(file="a b.mlir", line=line, column=column)
-    return Diagnostic(message=message, severity=severity, location=location, **more)  # type: ignore[arg-type]
+    return Diagnostic(message=message, severity=severity, location=location, **more)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Parser: what is accepted, and what is suggested when it is not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Progress: the lines that a build shows."""
 
-from __future__ import annotations
-
 import io
 import time
 
@@ -21,16 +19,8 @@ class Terminal(io.StringIO):
 
 
 def report(status: Status, name: str = "saxpy/link", **more) -> StepReport:
-    return StepReport(
-        id=name,
-        kind=StepKind.LINK,
-        program="saxpy",
-        module="",
-        target="",
-        status=status,
-        seconds=0.25,
-        **more,
-    )
+    fields = {"program": "saxpy", "module": "", "target": "", "seconds": 0.25} | more
+    return StepReport(id=name, kind=StepKind.LINK, status=status, **fields)
 
 
 def plain(*events, explain: bool = False, to_err: bool = False, **options) -> tuple[str, str]:

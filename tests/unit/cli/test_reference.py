@@ -1,7 +1,5 @@
 """docs/reference/commands.md is made from the parser and lists every variable."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

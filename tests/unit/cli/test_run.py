@@ -1,7 +1,5 @@
 """Run: which program is meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from xml.etree import ElementTree
 

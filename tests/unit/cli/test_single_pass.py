@@ -1,10 +1,10 @@
 """``gpubuild pass``: what tests/passes runs, on the command line."""
 
-from __future__ import annotations
-
-import subprocess
-import sys
 from pathlib import Path
+
+import pytest
+
+from gpubuild.cli.main import main
 
 KERNEL = """gpu.module @k {
   gpu.func @f(%m: memref<?xf32>) kernel {
@@ -18,35 +18,41 @@ KERNEL = """gpu.module @k {
 """
 
 
-def gpubuild(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpubuild", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
-def test_one_pass_or_a_range(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "k.mlir").write_text(KERNEL)
-    one = gpubuild(tmp_path, "pass", "sm_60", "expand-subgroup-ids", "k.mlir")
-    assert one.returncode == 0, one.stderr
-    assert "gpu.subgroup_id" not in one.stdout and "gpu.subgroup_size" in one.stdout
-    both = gpubuild(
-        tmp_path, "pass", "sm_60", "expand-subgroup-size..expand-subgroup-ids", "k.mlir", "-o", "o.mlir"
-    )
-    assert both.returncode == 0, both.stderr
-    assert "gpu.subgroup" not in (tmp_path / "o.mlir").read_text()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def test_names(tmp_path: Path) -> None:
-    listed = gpubuild(tmp_path, "pass", "gfx90a", "--list")
-    assert listed.stdout.split()[1:3] == ["own-passes", "expand-matrices"]
-    (tmp_path / "k.mlir").write_text(KERNEL)
-    wrong = gpubuild(tmp_path, "pass", "gfx90a", "expand-subgroup-idz", "k.mlir")
-    assert wrong.returncode == 2
-    assert "did you mean 'expand-subgroup-ids'?" in wrong.stderr
-    backwards = gpubuild(tmp_path, "pass", "sm_60", "expand-subgroup-ids..expand-subgroup-size", "k.mlir")
-    assert "write expand-subgroup-size..expand-subgroup-ids" in backwards.stderr
-    assert gpubuild(tmp_path, "pass", "sm_60", "expand-subgroup-ids").returncode == 2
-    assert gpubuild(tmp_path, "pass", "mine", "--list").returncode == 2
+def test_one_pass_or_a_range(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pass", "sm_60", "expand-subgroup-ids", "k.mlir"]) == 0
+    one = capsys.readouterr().out
+    assert "gpu.subgroup_id" not in one and "gpu.subgroup_size" in one
+    both = "expand-subgroup-size..expand-subgroup-ids"
+    assert main(["pass", "sm_60", both, "k.mlir", "-o", "o.mlir"]) == 0
+    assert "gpu.subgroup" not in (here / "o.mlir").read_text()
 
 
-def test_no_help_lists_it(tmp_path: Path) -> None:
-    assert " pass " not in gpubuild(tmp_path, "--help").stdout
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ("gfx90a expand-subgroup-idz k.mlir", "did you mean 'expand-subgroup-ids'?"),
+        (
+            "sm_60 expand-subgroup-ids..expand-subgroup-size k.mlir",
+            "write expand-subgroup-size..expand-subgroup-ids",
+        ),
+        ("sm_60 expand-subgroup-ids", ""),
+        ("mine --list", ""),
+    ],
+)
+def test_mistakes(arguments: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pass", *arguments.split()]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_names_are_listed_by_the_command_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pass", "gfx90a", "--list"]) == 0
+    assert capsys.readouterr().out.split()[1:3] == ["own-passes", "expand-matrices"]
+    assert main(["--help"]) == 0
+    assert " pass " not in capsys.readouterr().out

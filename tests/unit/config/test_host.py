@@ -1,7 +1,5 @@
 """Options of compilers: which are taken, and why others are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 # ruff: noqa: E501 - a table reads best with one row a line
@@ -102,10 +100,7 @@ programs:
         return program.host_of(tmp_path / name, cxx=name.endswith(".cpp"))
 
     assert of("a.c") == CompilerOptions(
-        std="c99",
-        include=("own", "inc"),
-        define=("N=2", "M=3"),
-        flags=("-O1", "-Og", "-Wall", "-w"),
+        std="c99", include=("own", "inc"), define=("N=2", "M=3"), flags=("-O1", "-Og", "-Wall", "-w")
     )
     assert of("b.c") == CompilerOptions(
         std="c11", include=("inc",), define=("N=3", "M=3"), flags=("-O1", "-Og")

@@ -1,7 +1,5 @@
 """The reference page says what the loader does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -96,9 +96,11 @@ BAD = [
 ]
 
 
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+
+
 def schema_accepts(text: str) -> bool:
-    validator = jsonschema.Draft202012Validator(json_schema())
-    return validator.is_valid(yaml.safe_load(text))
+    return VALIDATOR.is_valid(yaml.safe_load(text))
 
 
 def loader_accepts(text: str, root: Path) -> bool:
@@ -144,10 +146,11 @@ def references(schema: object) -> list[str]:
 
 
 def test_references_lead_to_schemas() -> None:
-    found = references(json_schema())
+    whole: Any = json_schema()
+    found = references(whole)
     assert len(found) > 30
-    for reference in found:
-        node: Any = json_schema()
+    for reference in set(found):
+        node = whole
         for step in reference.removeprefix("#/").split("/"):
             node = node[int(step)] if isinstance(node, list) else node[step]
         assert {"type", "anyOf", "enum", "const", "$ref"} & node.keys()
@@ -203,18 +206,17 @@ def test_agreement_on_mutated_documents() -> None:
     """Only structure is compared: a schema cannot know which files and targets exist."""
     rng = random.Random(2)
     seeds = [yaml.safe_load(text) for text in GOOD]
-    validator = jsonschema.Draft202012Validator(json_schema())
     accepted = 0
-    for _ in range(1000):
+    for _ in range(500):
         text = yaml.safe_dump(mutated(rng.choice(seeds), rng))
         problems = Problems("targets.yaml", text)
         tree = parse(text, problems)
         assert tree is not None
         check(tree, document(), problems)
-        valid = validator.is_valid(yaml.safe_load(text))
+        valid = schema_accepts(text)
         assert valid is not bool(problems), text
         accepted += valid
-    assert 100 < accepted < 900
+    assert 50 < accepted < 450
 
 
 def test_the_command_line_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,12 +114,7 @@ def compile_module(
 
 
 def outline_source(
-    text: str,
-    *,
-    name: str = "k.mlir",
-    passes: str = "",
-    names: bool = False,
-    constants: tuple[str, ...] = (),
+    text: str, *, name: str = "k.mlir", passes: str = "", names: bool = False, constants: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """All outputs of an outline step, by name."""
     with tempfile.TemporaryDirectory() as folder:

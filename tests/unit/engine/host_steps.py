@@ -43,7 +43,7 @@ def bundled(tmp_path: Path, handler: str = "#gpu.select_object<2>") -> str:
 
 
 def params(offload: Offload = Offload.DISPATCH, **more: object) -> HostParams:
-    return HostParams(modules=("saxpy_kernels",), offload=offload, **more)  # type: ignore[arg-type]
+    return HostParams(modules=("saxpy_kernels",), offload=offload, **more)
 
 
 def lowered(tmp_path: Path, text: str = HOST, given: HostParams | None = None) -> Ran:

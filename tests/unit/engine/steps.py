@@ -1,9 +1,10 @@
 """Run one step of the engine in this process, with real tools."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ziglang
@@ -82,6 +83,11 @@ def failing_step(
     outputs: tuple[str, ...],
     tools: Tools | None = None,
 ) -> StepError:
+    return refused(run_step, workdir, kind, params, inputs, outputs, tools)
+
+
+def refused(function: Callable[..., object], *arguments: Any, **options: Any) -> StepError:
+    """The error that a call ends with."""
     with pytest.raises(StepError) as caught:
-        run_step(workdir, kind, params, inputs, outputs, tools)
+        function(*arguments, **options)
     return caught.value

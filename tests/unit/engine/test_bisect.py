@@ -1,9 +1,8 @@
 """Failures without a location: the search for their operation."""
 
-from __future__ import annotations
-
 import os
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,14 +81,10 @@ def sites(folder: Path, text: str, chip: str) -> tuple[Diagnostic, ...]:
     workdir = folder / "work"
     workdir.mkdir()
     job = Job(
-        step_id="compile",
-        kind=StepKind.COMPILE,
-        params=compile_params(chip),
+        step_id="compile", kind=StepKind.COMPILE, params=compile_params(chip),
         inputs=(JobInput(name="located", path=path, digest=digest_bytes(located_text.encode())),),
-        output_names=(),
-        tools=tools(),
-        workdir=workdir,
-    )
+        output_names=(), tools=tools(), workdir=workdir,
+    )  # fmt: skip
     return bisect.find(job, run_job)
 
 
@@ -147,19 +142,14 @@ def run(job: Job) -> JobResult:
 
 
 def error_of(job: Job) -> GpubuildError:
-    executor = LocalExecutor(1, run=run, preload=nothing, part_for=lambda _: "")
-    try:
-        error = executor.submit(job).exception(120)
-    finally:
-        executor.close()
-    assert isinstance(error, GpubuildError)
-    return error
+    with closing(LocalExecutor(1, run=run, preload=nothing, part_for=lambda _: "")) as executor:
+        return executor.submit(job).exception(120)
 
 
 @pytest.mark.parametrize("what", ["abort", "plain"])
 def test_a_failure_gets_its_place(tmp_path: Path, what: str) -> None:
     error = error_of(compile_job(tmp_path / "w", what))
-    assert isinstance(error, StepError) and error.diagnostics == (FOUND,)
+    assert error.diagnostics == (FOUND,)
     assert error.stage == "emit" and type(error) is (StepCrashedError if what == "abort" else StepError)
     assert error.output == ("LLVM ERROR: Cannot select" if what == "abort" else "")
 

@@ -1,7 +1,5 @@
 """Fast math: approximations where they were asked for, on both vendors, and nowhere else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

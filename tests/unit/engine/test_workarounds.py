@@ -1,7 +1,5 @@
 """Every workaround is listed with what it is for, and is looked at again when its package is updated."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Jobs that misbehave, by name: a job's ``step_id`` says what its process does."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

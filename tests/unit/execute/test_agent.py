@@ -1,7 +1,5 @@
 """Agents of workers, each a real process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,9 +1,10 @@
-from __future__ import annotations
-
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.execute.jobs import make_job, nothing, run
@@ -19,15 +20,22 @@ PATIENCE = 120.0  # seconds until a test that should end is called stuck
 
 @pytest.fixture
 def executor():
-    made = LocalExecutor(2, run=run, preload=nothing)
-    yield made
-    made.close()
+    with closing(LocalExecutor(2, run=run, preload=nothing)) as made:
+        yield made
 
 
 def error_of(executor: LocalExecutor, job: Job) -> GpubuildError:
     error = executor.submit(job).exception(PATIENCE)
     assert isinstance(error, GpubuildError), error
     return error
+
+
+@contextmanager
+def one_worker(**parts: Any) -> Iterator[LocalExecutor]:
+    """One process, which may run several jobs."""
+    options = {"run": run, "preload": nothing, "part_for": always} | parts
+    with closing(LocalExecutor(1, **options)) as made:
+        yield made
 
 
 def output(job: Job, name: str) -> str:
@@ -90,11 +98,8 @@ def test_a_crash_stays_alone(executor: LocalExecutor, tmp_path: Path, what: str)
 
 def test_llvms_last_words_are_reported(executor: LocalExecutor, tmp_path: Path) -> None:
     error = error_of(executor, make_job(tmp_path / "w", "abort"))
-    assert isinstance(error, StepCrashedError)
-    assert error.output.splitlines() == [
-        "LLVM ERROR: Cannot select: 0x…: f32 = fsin 0x…",
-        "warning: something before",
-    ]
+    said = ["LLVM ERROR: Cannot select: 0x…: f32 = fsin 0x…", "warning: something before"]
+    assert error.output.splitlines() == said
 
 
 def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
@@ -105,9 +110,8 @@ def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
             ir.Type.parse("")
         raise AssertionError("MLIR has become more patient; find another way to make it abort")
 
-    executor = LocalExecutor(1, run=abort)
-    error = error_of(executor, make_job(tmp_path / "w", "x"))
-    executor.close()
+    with closing(LocalExecutor(1, run=abort)) as executor:
+        error = error_of(executor, make_job(tmp_path / "w", "x"))
     assert error.message == "the compiler crashed (SIGABRT)"
     assert isinstance(error, StepCrashedError) and "Assertion" in error.output.splitlines()[0]
 
@@ -123,9 +127,8 @@ def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
     def fail(job: Job) -> JobResult:
         raise KeyError("missing")
 
-    executor = LocalExecutor(1, run=fail, preload=nothing)
-    error = error_of(executor, make_job(tmp_path / "w", "x"))
-    executor.close()
+    with one_worker(run=fail) as executor:
+        error = error_of(executor, make_job(tmp_path / "w", "x"))
     assert type(error) is StepError
     assert error.message == "internal error: KeyError: 'missing'"
     assert "Traceback" in error.output and "in fail" in error.output
@@ -200,20 +203,18 @@ def process_of(executor: LocalExecutor, folder: Path) -> str:
 
 @pytest.mark.parametrize("what", [*CRASHES, "fail", "exit", "leave a tool"])
 def test_no_job_follows_one_that_failed_in_its_process(tmp_path: Path, what: str) -> None:
-    executor = LocalExecutor(1, run=run, preload=lambda _: None, part_for=always)
-    before = process_of(executor, tmp_path / "before")
-    limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0
-    executor.submit(make_job(tmp_path / "bad", what, timeout_seconds=limit)).exception(PATIENCE)
-    after = process_of(executor, tmp_path / "after")
-    executor.close()
+    with one_worker() as executor:
+        before = process_of(executor, tmp_path / "before")
+        limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0
+        executor.submit(make_job(tmp_path / "bad", what, timeout_seconds=limit)).exception(PATIENCE)
+        after = process_of(executor, tmp_path / "after")
     assert after != before
 
 
 def test_a_process_runs_a_limited_number_of_jobs_of_parts_that_it_has(tmp_path: Path) -> None:
     parts = iter(["a", "b", *["a", "b"] * 8])
-    executor = LocalExecutor(1, run=run, preload=lambda _: None, part_for=lambda _: next(parts))
-    found = [process_of(executor, tmp_path / str(n)) for n in range(18)]
-    executor.close()
+    with one_worker(part_for=lambda _: next(parts)) as executor:
+        found = [process_of(executor, tmp_path / str(n)) for n in range(18)]
     assert found[0] != found[1]
     assert found[1:17] == [found[1]] * 16
     assert found[17] not in found[:17]
@@ -227,10 +228,9 @@ def test_the_engine_is_loaded_once_and_before_the_fork(tmp_path: Path) -> None:
     def parent(job: Job) -> JobResult:
         raise StepError(str(os.getppid()))
 
-    executor = LocalExecutor(1, run=parent, preload=preload, part_for=always)
-    assert not (tmp_path / "loaded").exists(), "a build that runs nothing loads nothing"
-    found = {error_of(executor, make_job(tmp_path / str(n), "x")).message for n in range(3)}
-    executor.close()
+    with one_worker(run=parent, preload=preload) as executor:
+        assert not (tmp_path / "loaded").exists(), "a build that runs nothing loads nothing"
+        found = {error_of(executor, make_job(tmp_path / str(n), "x")).message for n in range(3)}
     assert (tmp_path / "loaded").read_text().split() == list(found)
 
 
@@ -240,12 +240,11 @@ def test_the_parts_of_the_engine_are_loaded_for_jobs_that_need_them(tmp_path: Pa
             stream.write(f"{part} ")
 
     parts = {"describe": "", "quick": "some", "slow": "all"}
-    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda p: parts[p.source_name])
-    loaded = []
-    for number, what in enumerate(["describe", "quick", "slow", "quick"]):
-        assert executor.submit(make_job(tmp_path / str(number), what)).result(PATIENCE)
-        loaded.append((tmp_path / "loaded").read_text() if (tmp_path / "loaded").exists() else "")
-    executor.close()
+    with one_worker(preload=preload, part_for=lambda p: parts[p.source_name]) as executor:
+        loaded = []
+        for number, what in enumerate(["describe", "quick", "slow", "quick"]):
+            assert executor.submit(make_job(tmp_path / str(number), what)).result(PATIENCE)
+            loaded.append((tmp_path / "loaded").read_text() if (tmp_path / "loaded").exists() else "")
     assert loaded == ["", "some ", "some all ", "some all "]
 
 
@@ -255,10 +254,9 @@ def test_a_process_runs_jobs_of_parts_that_another_part_imported(tmp_path: Path)
         return run(job)
 
     parts = {"quick": "importer", "describe": __name__}
-    executor = LocalExecutor(1, run=noted, preload=lambda _: None, part_for=lambda p: parts[p.source_name])
-    for what in parts:
-        executor.submit(make_job(tmp_path / f"{what}.work", what)).result(PATIENCE)
-    executor.close()
+    with one_worker(run=noted, part_for=lambda p: parts[p.source_name]) as executor:
+        for what in parts:
+            executor.submit(make_job(tmp_path / f"{what}.work", what)).result(PATIENCE)
     assert (tmp_path / "quick").read_text() == (tmp_path / "describe").read_text()
 
 
@@ -267,13 +265,12 @@ def test_the_parts_of_expected_jobs_are_loaded_without_one(tmp_path: Path) -> No
         with (tmp_path / "loaded").open("a") as stream:
             stream.write(f"{part} ")
 
-    executor = LocalExecutor(1, run=run, preload=preload, part_for=lambda p: p.source_name)
-    executor.expect(OutlineParams(source_name=what) for what in ("quick", "slow", "quick"))
-    while not (tmp_path / "loaded").exists() or (tmp_path / "loaded").read_text() != "quick slow ":
-        time.sleep(0.01)
-    assert executor.submit(make_job(tmp_path / "w", "slow")).result(PATIENCE)
-    executor.finish()
-    executor.close()
+    with one_worker(preload=preload, part_for=lambda p: p.source_name) as executor:
+        executor.expect(OutlineParams(source_name=what) for what in ("quick", "slow", "quick"))
+        while not (tmp_path / "loaded").exists() or (tmp_path / "loaded").read_text() != "quick slow ":
+            time.sleep(0.01)
+        assert executor.submit(make_job(tmp_path / "w", "slow")).result(PATIENCE)
+        executor.finish()
     assert (tmp_path / "loaded").read_text() == "quick slow "
 
 
@@ -281,9 +278,8 @@ def test_an_engine_that_cannot_be_loaded(tmp_path: Path) -> None:
     def preload(part: str) -> None:
         raise ImportError("no mlir")
 
-    executor = LocalExecutor(1, run=run, preload=preload, part_for=always)
-    assert executor.submit(make_job(tmp_path / "w", "quick")).result(PATIENCE)
-    executor.close()
+    with one_worker(preload=preload) as executor:
+        assert executor.submit(make_job(tmp_path / "w", "quick")).result(PATIENCE)
 
 
 def test_a_machine_out_of_processes(tmp_path: Path) -> None:
@@ -293,9 +289,8 @@ def test_a_machine_out_of_processes(tmp_path: Path) -> None:
 
         os.fork = fork  # in the forker only
 
-    executor = LocalExecutor(1, run=run, preload=preload, part_for=always)
-    error = error_of(executor, make_job(tmp_path / "w", "quick"))
-    executor.close()
+    with one_worker(preload=preload) as executor:
+        error = error_of(executor, make_job(tmp_path / "w", "quick"))
     assert "Resource temporarily unavailable" in error.message and "-j" in error.hint
 
 
@@ -310,9 +305,8 @@ def test_cancel_ends_what_runs_and_what_waits(executor: LocalExecutor, tmp_path:
 
 
 def test_closing_an_executor_that_never_worked() -> None:
-    executor = LocalExecutor(3, run=run, preload=nothing)
-    forker = executor._forker
-    executor.close()
+    with closing(LocalExecutor(3, run=run, preload=nothing)) as executor:
+        forker = executor._forker
     executor.close()
     with pytest.raises(ProcessLookupError):
         os.kill(forker, 0)

@@ -1,14 +1,12 @@
 """The wire form: what travels arrives, and nothing else is accepted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 
-from gpubuild.errors import Diagnostic, GpubuildError, Location, NoRoomError, StepError
+from gpubuild.errors import Diagnostic, Location, NoRoomError, StepError
 from gpubuild.execute import wire
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
@@ -45,9 +43,9 @@ PARAMS: dict[StepKind, Params] = {
 
 
 def job(folder: Path, kind: StepKind = StepKind.OUTLINE, **changes: Any) -> Job:
+    (folder / "w").mkdir(parents=True, exist_ok=True)
     source = folder / "a.mlir"
     source.write_bytes(TEXT)
-    (folder / "w").mkdir(exist_ok=True)
     made = Job(
         step_id="p/x", kind=kind, params=PARAMS[kind],
         inputs=(JobInput(name="source", path=source, digest=digest_bytes(TEXT)),),
@@ -62,10 +60,8 @@ def result(job: Job, **changes: Any) -> JobResult:
     out.mkdir(exist_ok=True)
     (out / "object").write_bytes(b"code")
     blob = Blob(name="object", digest=digest_bytes(b"code"), size_bytes=4, executable=True)
-    made = ActionResult(blobs=(blob,), warnings=("w",), seconds=0.5)
-    return JobResult(
-        step_id=job.step_id, result=replace(made, **changes), stages=(StageTime(stage="s", seconds=1.0),)
-    )
+    made = replace(ActionResult(blobs=(blob,), warnings=("w",), seconds=0.5), **changes)
+    return JobResult(step_id=job.step_id, result=made, stages=(StageTime(stage="s", seconds=1.0),))
 
 
 @pytest.mark.parametrize("kind", PARAMS)
@@ -84,11 +80,8 @@ def test_a_job_arrives(tmp_path: Path, kind: StepKind) -> None:
 
 
 def test_an_answer_arrives(tmp_path: Path) -> None:
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-    here, there = job(tmp_path / "here"), job(tmp_path / "there")
+    here, there = (job(tmp_path / name) for name in ("here", "there"))
     got = wire.unpack_answer(wire.pack_answer(result(there), "w1", there), here)
-    assert isinstance(got, JobResult)
     assert (got.result, got.stages, got.worker) == (result(there).result, result(there).stages, "w1")
     written = here.workdir / "out" / "object"
     assert (written.read_bytes(), written.stat().st_mode & 0o777) == (b"code", 0o755)
@@ -96,15 +89,12 @@ def test_an_answer_arrives(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [StepError, NoRoomError])
 def test_an_error_arrives_with_files_of_this_machine(tmp_path: Path, kind: type[StepError]) -> None:
-    for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-    here, there = job(tmp_path / "here"), job(tmp_path / "there")
+    here, there = (job(tmp_path / name) for name in ("here", "there"))
     file = str(there.inputs[0].path)
     where = Diagnostic(message=f"in {file}", location=Location(file=file, line=1, column=2))
     sent = kind("no", stage="parse", hint="h", output="o", kernel="k", diagnostics=[where])
     got = wire.unpack_answer(wire.pack_answer(sent, "w1", there), here)
     assert type(got) is kind
-    assert isinstance(got, GpubuildError)
     assert got.render() == sent.render().replace(str(tmp_path / "there"), str(tmp_path / "here"))
 
 
@@ -150,7 +140,6 @@ def test_names_of_inputs_stay_in_the_folder(tmp_path: Path) -> None:
     ],
 )
 def test_answers_that_are_refused(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
-    (tmp_path / "there").mkdir()
     there = job(tmp_path / "there")
     message = changed(wire.pack_answer(result(there), "w1", there), **changes)
     with pytest.raises(wire.WireError, match=why):
@@ -159,7 +148,6 @@ def test_answers_that_are_refused(tmp_path: Path, changes: dict[str, Any], why: 
 
 @pytest.mark.parametrize("name", ["../object", "other", "/etc/passwd"])
 def test_outputs_stay_in_the_folder(tmp_path: Path, name: str) -> None:
-    (tmp_path / "there").mkdir()
     there = job(tmp_path / "there")
     message = msgpack.unpackb(wire.pack_answer(result(there), "w1", there))
     message["result"]["result"]["blobs"][0]["name"] = name

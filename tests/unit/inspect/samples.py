@@ -1,7 +1,5 @@
 """Device images made by the real tools, small enough to make again in every run."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory

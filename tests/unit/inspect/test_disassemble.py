@@ -1,7 +1,5 @@
 """Disassembly by what is here: the real tools of the test environment, and none at all."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-from __future__ import annotations
-
+import os
 import re
 import struct
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,9 @@ from unit.inspect import samples
 from gpubuild.inspect import cpu_image
 from gpubuild.inspect.elf import DamagedError
 from gpubuild.inspect.records import Kernel, describe_image
+from gpubuild.toolchain.run import run_tool
+
+CASES = int(os.environ.get("GPUBUILD_TEST_UNTRUSTED", "300"))
 
 
 @pytest.mark.parametrize(
@@ -21,20 +24,14 @@ from gpubuild.inspect.records import Kernel, describe_image
 )
 def test_cubin(chip: str, told: str) -> None:
     facts = describe_image(samples.cubin(chip) if chip != "sm_100f" else _newer_ptx(chip))
-    assert facts is not None
-    assert (facts.kind, facts.triple, facts.chip, facts.format) == (
-        "nvvm",
-        "nvptx64-nvidia-cuda",
-        told,
-        "bin",
-    )
+    found = (facts.kind, facts.triple, facts.chip, facts.format)
+    assert found == ("nvvm", "nvptx64-nvidia-cuda", told, "bin")
     kernels = {k.name: k for k in facts.kernels}
     assert kernels.keys() == {"store_id", "nothing"}
     # What the system keeps of workgroup memory on sm_90 and later is not the kernel's.
     assert kernels["store_id"].shared_bytes == 1024
     assert kernels["nothing"].shared_bytes == 0
     for kernel in facts.kernels:
-        assert kernel.registers is not None
         assert 1 <= kernel.registers <= 32
         assert kernel.spill_bytes == 0
         assert kernel.tier is None
@@ -46,8 +43,6 @@ def _newer_ptx(chip: str) -> bytes:
 
 
 def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
-    from gpubuild.toolchain.run import run_tool
-
     for chip in ("sm_60", "sm_90", "sm_120"):
         (tmp_path / "k.ptx").write_text(samples.PTX.format(chip=chip))
         command = (*samples.TOOLS.require("ptxas").command, "-v", f"-arch={chip}", "k.ptx", "-o", "k.cubin")
@@ -56,10 +51,8 @@ def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
         for part in output.split("Compiling entry function ")[1:]:
             shared = re.search(r"(\d+) bytes smem", part)
             registers = re.search(r"Used (\d+) registers", part)
-            assert registers
             told[part.split("'")[1]] = (int(registers[1]), int(shared[1]) if shared else 0)
         facts = describe_image((tmp_path / "k.cubin").read_bytes())
-        assert facts is not None
         assert {k.name: (k.registers, k.shared_bytes) for k in facts.kernels} == told
 
 
@@ -74,37 +67,21 @@ def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
 )
 def test_hsaco(chip: str, features: str, told: str) -> None:
     facts = describe_image(samples.hsaco(chip, features))
-    assert facts is not None
-    assert (facts.kind, facts.triple, facts.chip, facts.format) == (
-        "rocdl",
-        "amdgcn-amd-amdhsa",
-        told,
-        "bin",
-    )
+    assert (facts.kind, facts.triple, facts.chip, facts.format) == ("rocdl", "amdgcn-amd-amdhsa", told, "bin")
     (kernel,) = facts.kernels
-    assert kernel.registers is not None
     assert kernel.registers > 0
-    assert kernel.code_bytes is not None
     assert kernel.code_bytes > 16
-    assert kernel == Kernel(
-        name="store_id",
-        registers=kernel.registers,
-        shared_bytes=256,
-        spill_bytes=0,
-        tier=None,
-        code_bytes=kernel.code_bytes,
-    )
+    rest = replace(kernel, registers=None, code_bytes=None)
+    assert rest == Kernel(name="store_id", shared_bytes=256, spill_bytes=0)
 
 
 def test_amd_object_before_linking() -> None:
     facts = describe_image(samples.amd_object("gfx90a"))
-    assert facts is not None
     assert [k.name for k in facts.kernels] == ["store_id"]
 
 
 def test_cpu_object() -> None:
     facts = describe_image(samples.cpu_object())
-    assert facts is not None
     assert (facts.kind, facts.module, facts.format) == ("cpu", "kernels_of_cpu", "bin")
     assert facts.triple in ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
     assert [kernel.code_bytes > 0 for kernel in facts.kernels] == [True, True]
@@ -125,7 +102,6 @@ def test_the_layout_of_cpu_images_is_that_of_the_header() -> None:
 
 def test_ptx_names_kernels_but_not_those_in_comments() -> None:
     facts = describe_image(samples.PTX.format(chip="sm_90a").encode() + b"\0")
-    assert facts is not None
     assert (facts.chip, facts.format) == ("sm_90a", "assembly")
     assert facts.kernels == (Kernel(name="store_id"), Kernel(name="nothing"))
 
@@ -158,7 +134,6 @@ def test_a_fat_binary_lists_its_entries(
     entries: list[tuple[int, int, int, bytes]], chip: str | None, listed: list[str], kernels: int
 ) -> None:
     facts = describe_image(fatbin(*entries))
-    assert facts is not None
     assert (facts.kind, facts.format, facts.chip, len(facts.kernels)) == ("nvvm", "fatbin", chip, kernels)
     assert [f"{entry.format} {entry.chip}" for entry in facts.entries] == listed
 
@@ -171,13 +146,11 @@ def test_other_things_are_not_images(data: bytes) -> None:
 def test_no_truncation_of_an_image_raises_anything_else() -> None:
     fat = fatbin((2, 90, 0x11, samples.cubin("sm_90")), (1, 90, 0x100011, PTX))
     for data in (samples.cubin("sm_90"), fat, samples.hsaco("gfx90a"), samples.cpu_object()):
-        step = max(1, len(data) // 300)
+        step = max(1, 3 * len(data) // CASES)
         sizes = {*range(0, 80), *range(0, len(data), step), *range(len(data) - 70, len(data))}
         for size in sorted(sizes):
-            try:
+            with suppress(DamagedError):
                 describe_image(data[:size])
-            except DamagedError:
-                continue
 
 
 @pytest.mark.parametrize(
@@ -185,16 +158,11 @@ def test_no_truncation_of_an_image_raises_anything_else() -> None:
 )
 def test_no_damaged_byte_raises_anything_else(make) -> None:
     data = make()
-    places = {
-        *range(4, 64),
-        *range(64, len(data), max(1, len(data) // 150)),
-        *range(len(data) - 640, len(data), 3),
-    }
-    for place in sorted(places):
+    size = len(data)
+    body, tail = max(1, 6 * size // CASES), max(1, 2700 // CASES)
+    for place in sorted({*range(4, 64), *range(64, size, body), *range(size - 640, size, tail)}):
         for value in (0x00, 0xFF, data[place] ^ 0x10):
             damaged = bytearray(data)
             damaged[place] = value
-            try:
+            with suppress(DamagedError):
                 describe_image(bytes(damaged))
-            except DamagedError:
-                continue

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -22,16 +20,8 @@ from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
 from gpubuild.targets.vendor import ImageKind
 
 CPU_TRIPLE = "x86_64-unknown-linux-gnu"
-KERNELS = [
-    {
-        "name": "store_id",
-        "registers": 9,
-        "shared_bytes": 1024,
-        "spill_bytes": 16,
-        "tier": None,
-        "tier_reason": None,
-    }
-]
+KERNEL = {"name": "store_id", "registers": 9, "shared_bytes": 1024, "spill_bytes": 16}
+KERNELS = [{**KERNEL, "tier": None, "tier_reason": None}]
 PTX = samples.PTX.format(chip="sm_60").encode() + b"\0"
 
 
@@ -122,37 +112,20 @@ def test_a_damaged_image_hides_no_other(tmp_path: Path) -> None:
 
 def test_json_is_the_documented_one(tmp_path: Path) -> None:
     path = written(tmp_path, pack(images()[:1]))
-    assert to_json(inspect_file(path)) == {
-        "schema": 1,
-        "file": str(path),
-        "modules": [
-            {
-                "name": "k",
-                "handler": None,
-                "objects": [
-                    {
-                        "target": "old",
-                        "kind": "nvvm",
-                        "triple": NVVM_TRIPLE,
-                        "chip": "sm_60",
-                        "format": "bin",
-                        "size_bytes": len(samples.cubin("sm_60")),
-                        "kernels": [
-                            {
-                                **KERNELS[0],
-                                "code_bytes": _text_size(samples.cubin("sm_60"), ".text.store_id"),
-                                "parameters": None,
-                                "workgroup_size": None,
-                                "subgroup_size": None,
-                                "occupancy": {"workgroup": 256, "percent": 100, "limit": None},
-                            }
-                        ],
-                    }
-                ],
-            }
-        ],
-    }
-    json.dumps(to_json(inspect_file(path)))
+    document = to_json(inspect_file(path))
+    json.dumps(document)
+    data = samples.cubin("sm_60")
+    kernel = {
+        **KERNELS[0], "code_bytes": _text_size(data, ".text.store_id"), "parameters": None,
+        "workgroup_size": None, "subgroup_size": None,
+        "occupancy": {"workgroup": 256, "percent": 100, "limit": None},
+    }  # fmt: skip
+    image = {
+        "target": "old", "kind": "nvvm", "triple": NVVM_TRIPLE, "chip": "sm_60", "format": "bin",
+        "size_bytes": len(data), "kernels": [kernel],
+    }  # fmt: skip
+    modules = [{"name": "k", "handler": None, "objects": [image]}]
+    assert document == {"schema": 1, "file": str(path), "modules": modules}
 
 
 def _text_size(data: bytes, section: str) -> int:
@@ -350,8 +323,6 @@ def test_attributes_comments_aliases_and_the_generic_form(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("\n\ngpu.binary", "3:11: error: custom op 'gpu.binary' expected valid '@'-identifier"),
-        ("gpu.binary @k [#alias]", "undefined symbol alias id 'alias'"),
-        ('gpu.binary @k [#gpu.object<#nvvm.target, bin = "\\q">]', "unknown escape"),
         ('gpu.binary @"\\00" [#gpu.object<#nvvm.target, bin = "x">]', "cannot contain NUL"),
         (printed()[: printed().index("gpu.binary") + 300], "error"),
     ],

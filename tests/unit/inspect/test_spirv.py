@@ -1,7 +1,5 @@
 """What a SPIR-V module says of its kernels, and its disassembly."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from functools import cache

@@ -1,7 +1,5 @@
 """The action key: injective, and sensitive to every field."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -52,81 +50,43 @@ def test_every_field_is_in_the_key(name: str) -> None:
 PARAMS = {
     OutlineParams(): {"passes": "p", "constants": ("N=1",), "source_name": "a.mlir", "names": True},
     BASE.params: {
-        "module": "n",
-        "target": replace(TARGET, chip="sm_90"),
-        "relocatable": True,
-        "assembly": False,
+        "module": "n", "target": replace(TARGET, chip="sm_90"), "relocatable": True, "assembly": False,
     },
     TARGET: {
-        "kind": "cpu",
-        "triple": "u",
-        "chip": "sm_90",
-        "features": "+ptx80",
-        "opt_level": 2,
-        "fast_math": True,
-        "flags": ("ftz",),
-        "abi": "500",
-        "assembler_options": ("-lineinfo",),
-        "debug": True,
-        "passes": "p",
-        "sanitize": (Sanitize.BOUNDS,),
+        "kind": "cpu", "triple": "u", "chip": "sm_90", "features": "+ptx80", "opt_level": 2,
+        "fast_math": True, "flags": ("ftz",), "abi": "500", "assembler_options": ("-lineinfo",),
+        "debug": True, "passes": "p", "sanitize": (Sanitize.BOUNDS,),
     },
     BundleParams(module="m", handler="h", targets=(TARGET,), names=("a",), formats=("",)): {
-        "module": "n",
-        "handler": "g",
-        "targets": (),
-        "names": ("b",),
-        "formats": ("bin",),
-        "host_triple": "aarch64",
-        "chosen": True,
+        "module": "n", "handler": "g", "targets": (), "names": ("b",), "formats": ("bin",),
+        "host_triple": "aarch64", "chosen": True,
     },
     HostParams(modules=("m",), offload=Offload.DISPATCH): {
-        "modules": ("n",),
-        "chosen": ("m",),
-        "offload": Offload.SELECT_OBJECT,
-        "passes": "p",
-        "opt_level": 0,
-        "debug": True,
-        "triple": "aarch64",
+        "modules": ("n",), "chosen": ("m",), "offload": Offload.SELECT_OBJECT, "passes": "p", "opt_level": 0,
+        "debug": True, "triple": "aarch64",
     },
     PreprocessParams(language="c", suffix=".i"): {
-        "language": "c++",
-        "suffix": ".ii",
-        "opt_level": 0,
-        "debug": True,
-        "std": "c11",
-        "include": ("a",),
-        "define": ("X",),
-        "flags": ("-DX",),
-        "source_name": "a.c",
+        "language": "c++", "suffix": ".ii", "opt_level": 0, "debug": True, "std": "c11", "include": ("a",),
+        "define": ("X",), "flags": ("-DX",), "source_name": "a.c",
     },
     CcParams(language="c"): {
-        "language": "c++",
-        "opt_level": 0,
-        "debug": True,
-        "std": "c11",
-        "flags": ("-x",),
+        "language": "c++", "opt_level": 0, "debug": True, "std": "c11", "flags": ("-x",),
     },
     LlvmParams(triple="t"): {"triple": "u", "opt_level": 0, "bitcode": True},
     RuntimeParams(): {"opt_level": 0},
     LinkParams(): {
-        "libraries": ("m",),
-        "flags": ("-s",),
-        "cxx": True,
-        "debug": True,
-        "shared": True,
-        "wrapper_triple": "t",
-        "present": ("/lib/libm.so",),
+        "libraries": ("m",), "flags": ("-s",), "cxx": True, "debug": True, "shared": True,
+        "wrapper_triple": "t", "present": ("/lib/libm.so",),
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("params", list(PARAMS), ids=lambda p: type(p).__name__)
 def test_every_param_is_in_the_key(params: object) -> None:
     """A new parameter without an entry in PARAMS fails here with KeyError."""
-    for f in fields(params):  # type: ignore[arg-type]
+    for f in fields(params):
         if f.compare:
-            changed = replace(params, **{f.name: PARAMS[params][f.name]})  # type: ignore[type-var,call-overload]
+            changed = replace(params, **{f.name: PARAMS[params][f.name]})
             assert encode(changed) != encode(params), f.name
 
 
@@ -137,7 +97,7 @@ def test_names_for_messages_are_not_in_the_key() -> None:
 
 def test_digests_must_be_digests() -> None:
     with pytest.raises(ValueError, match="64 hexadecimal"):
-        replace(BASE, inputs=(("module", "short"),))  # type: ignore[arg-type]
+        replace(BASE, inputs=(("module", "short"),))
 
 
 def test_neighbours_cannot_run_together() -> None:

@@ -1,7 +1,5 @@
 """`offload: clang` in plans: relocatable code on its way to the wrapper, and what that cannot keep apart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import cast

@@ -1,7 +1,5 @@
 """The DAG refuses what is not one; file names cannot collide or escape."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,16 +1,15 @@
 """From a project and scan results to steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.projects import TARGETS, make_program, make_project
 
 from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.project import ModuleOverride, Offload, Passes, Program
-from gpubuild.model.step import BundleParams, CompileParams, HostParams, StepKind
+from gpubuild.model.step import CompileParams, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
@@ -19,39 +18,47 @@ from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
 from gpubuild.targets.target import FULL, Target
 
 ROOT = Path("/project")
-ONE = ScannedSource(modules=(ScannedModule(name="k", index=0),))
 
 
-def plan_of(
-    *programs: Program,
-    scans: dict[str, ScannedSource] | None = None,
-    targets: dict[str, Target] | None = None,
-    **options: object,
-) -> Plan:
-    planner = Planner(
+def scan(*modules: ScannedModule) -> ScannedSource:
+    return ScannedSource(modules=modules)
+
+
+def module(**more: Any) -> dict[str, ScannedSource]:
+    """What is found in app.mlir."""
+    return {"outline/app.mlir": scan(ScannedModule(**{"name": "k", "index": 0, **more}))}
+
+
+def planner_of(*programs: Program, targets: dict[str, Target] | None = None, **options: Any) -> Planner:
+    return Planner(
         project=make_project(ROOT, *programs, targets=targets),
         layout=Layout(root=ROOT, build_dir=ROOT / "build"),
         triple="x86_64-unknown-linux-gnu",
         runtime_files={"cpu/a.c": Path("/rt/cpu/a.c")},
-        **options,  # type: ignore[arg-type]
+        **options,
     )
-    scanned = scans or {
-        s.id: ONE for s in planner.scan_plan(programs).steps.values() if s.kind is StepKind.OUTLINE
-    }
-    return planner.full_plan(programs, scanned)
+
+
+def plan_of(*programs: Program, scans: dict[str, ScannedSource] | None = None, **options: Any) -> Plan:
+    planner = planner_of(*programs, **options)
+    sources = [s.id for s in planner.scan_plan(programs).steps.values() if s.kind is StepKind.OUTLINE]
+    one = scan(ScannedModule(name="k", index=0))
+    return planner.full_plan(programs, scans or dict.fromkeys(sources, one))
+
+
+def compiled(plan: Plan) -> list[str]:
+    """The targets."""
+    return [step.target for step in plan.steps.values() if step.kind is StepKind.COMPILE]
 
 
 def compile_params(plan: Plan, step_id: str) -> CompileParams:
-    params = plan.steps[step_id].params
-    assert isinstance(params, CompileParams)
-    return params
+    return plan.steps[step_id].params
 
 
 def test_one_compile_step_per_module_and_target() -> None:
     plan = plan_of(make_program(ROOT, "app", "app.mlir"))
-    compiles = [s.id for s in plan.steps.values() if s.kind is StepKind.COMPILE]
-    assert compiles == [f"app/compile/k/{t}" for t in TARGETS]
-    assert plan.needs("app/bundle/k") == set(compiles)
+    assert plan.needs("app/bundle/k") == {f"app/compile/k/{t}" for t in TARGETS}
+    assert compiled(plan) == list(TARGETS)
     assert plan.needs("app/host") == {"outline/app.mlir"}
     assert plan.needs("app/link") == {"app/host", "app/bundle/k", "runtime"}
 
@@ -107,7 +114,7 @@ def test_overrides_of_one_module() -> None:
         passes=Passes(kinds={"nvvm": "builtin.module(cse)"}),
     )
     plan = plan_of(program)
-    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_90", "cpu"]
+    assert compiled(plan) == ["sm_90", "cpu"]
     params = compile_params(plan, "app/compile/k/sm_90")
     assert (params.target.opt_level, params.target.passes) == (1, "builtin.module(cse)")
     libraries = [i.path.name for i in plan.steps["app/compile/k/sm_90"].inputs if i.name.startswith("lib.")]
@@ -116,36 +123,24 @@ def test_overrides_of_one_module() -> None:
 
 
 def test_targets_and_handler_written_in_the_ir_are_kept() -> None:
-    module = ScannedModule(
-        name="k",
-        index=0,
-        handler="#gpu.select_object<1 : i64>",
-        targets=(
-            Target(name="sm_75", kind="nvvm", chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
-            Target(name="sm_90", kind="nvvm", chip="sm_90", triple=NVVM_TRIPLE),
-        ),
+    targets = (
+        Target(name="sm_75", kind="nvvm", chip="sm_75", triple=NVVM_TRIPLE, opt_level=1),
+        Target(name="sm_90", kind="nvvm", chip="sm_90", triple=NVVM_TRIPLE),
     )
-    scans = {"outline/app.mlir": ScannedSource(modules=(module,))}
+    scans = module(handler="#gpu.select_object<1 : i64>", targets=targets)
     plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
-    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["sm_75", "sm_90"]
+    assert compiled(plan) == ["sm_75", "sm_90"]
     assert compile_params(plan, "app/compile/k/sm_75").target.opt_level == 1
-    bundle = plan.steps["app/bundle/k"].params
-    assert isinstance(bundle, BundleParams)
-    assert bundle.handler == "#gpu.select_object<1 : i64>"
-
+    assert plan.steps["app/bundle/k"].params.handler == "#gpu.select_object<1 : i64>"
     overridden = make_program(ROOT, "app", "app.mlir", modules={"k": ModuleOverride(targets=("cpu",))})
-    plan = plan_of(overridden, scans=scans)
-    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
+    assert compiled(plan_of(overridden, scans=scans)) == ["cpu"]
 
 
 def test_a_chip_in_the_ir_is_checked_where_it_is_compiled_for() -> None:
     written = Target(name="sm_91", kind="nvvm", chip="sm_91", triple=NVVM_TRIPLE)
-    scans = {
-        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(written,)),))
-    }
-    with pytest.raises(
-        UsageError, match="program app: .* gpu.module @k: unknown NVIDIA chip 'sm_91'"
-    ) as caught:
+    scans = module(targets=(written,))
+    message = "program app: .* gpu.module @k: unknown NVIDIA chip 'sm_91'"
+    with pytest.raises(UsageError, match=message) as caught:
         plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
     assert "did you mean sm_90" in caught.value.hint
     overridden = make_program(ROOT, "app", "app.mlir", modules={"k": ModuleOverride(targets=("cpu",))})
@@ -156,11 +151,8 @@ def test_two_targets_in_the_ir_for_one_chip() -> None:
     written = [
         Target(name="sm_75", kind="nvvm", chip="sm_75", triple=NVVM_TRIPLE, opt_level=n) for n in (3, 0, 1)
     ]
-    scans = {
-        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, targets=(*written,)),))
-    }
-    plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
-    names = [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE]
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans=module(targets=(*written,)))
+    names = compiled(plan)
     assert names == ["sm_75", "sm_75-2", "sm_75-3"]
     assert [compile_params(plan, f"app/compile/k/{name}").target.opt_level for name in names] == [3, 0, 1]
 
@@ -169,25 +161,19 @@ def test_two_targets_in_the_ir_for_one_chip() -> None:
 def test_select(select: str | int, index: int) -> None:
     program = make_program(ROOT, "app", "app.mlir", offload=Offload.SELECT_OBJECT, select=select)
     bundle = plan_of(program).steps["app/bundle/k"].params
-    assert isinstance(bundle, BundleParams)
     assert bundle.handler == f"#gpu.select_object<{index}>"
 
 
 def test_selecting_what_a_module_lacks() -> None:
-    program = make_program(
-        ROOT,
-        "app",
-        "app.mlir",
-        offload=Offload.SELECT_OBJECT,
-        select="gfx90a",
-        modules={"k": ModuleOverride(targets=("cpu",))},
-    )
+    only_cpu = {"k": ModuleOverride(targets=("cpu",))}
+    options = {"offload": Offload.SELECT_OBJECT, "select": "gfx90a", "modules": only_cpu}
+    program = make_program(ROOT, "app", "app.mlir", **options)
     with pytest.raises(UsageError, match="gfx90a is none of the targets of gpu.module @k"):
         plan_of(program)
 
 
 def test_lowered_modules_compile_for_their_own_kind() -> None:
-    scans = {"outline/app.mlir": ScannedSource(modules=(ScannedModule(name="k", index=0, dialect="rocdl"),))}
+    scans = module(dialect="rocdl")
     with pytest.raises(UsageError, match=r"already in the rocdl dialect.*sm_60"):
         plan_of(make_program(ROOT, "app", "app.mlir"), scans=scans)
     plan_of(make_program(ROOT, "app", "app.mlir", targets=("gfx90a",)), scans=scans)
@@ -199,17 +185,14 @@ def test_two_modules_of_one_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "module", "file"),
+    ("program", "name", "file"),
     [
         (make_program(ROOT, "app", "app.mlir", "cpu.mlir", targets=("cpu",)), "host", "app/host.cpu.ll"),
         (make_program(ROOT, "k.cpu.so", "app.mlir", targets=("cpu",)), "k", "k.cpu.so/k.cpu.so"),
     ],
 )
-def test_names_that_make_up_the_name_of_one_file(program: Program, module: str, file: str) -> None:
-    scans = {
-        "outline/app.mlir": ScannedSource(modules=(ScannedModule(name=module, index=0, dialect="gpu"),)),
-        "outline/cpu.mlir": ScannedSource(modules=()),
-    }
+def test_names_that_make_up_the_name_of_one_file(program: Program, name: str, file: str) -> None:
+    scans = module(name=name, dialect="gpu") | {"outline/cpu.mlir": scan()}
     with pytest.raises(UsageError, match=f"would both write build/{file}") as caught:
         plan_of(program, scans=scans)
     assert f"another name to program {program.name}" in caught.value.hint
@@ -223,20 +206,19 @@ def test_override_of_an_unknown_module() -> None:
 
 def test_restricting_targets() -> None:
     plan = plan_of(make_program(ROOT, "app", "app.mlir"), only_targets=frozenset({"cpu"}))
-    assert [s.target for s in plan.steps.values() if s.kind is StepKind.COMPILE] == ["cpu"]
+    assert compiled(plan) == ["cpu"]
     with pytest.raises(UsageError, match="not compiled for gfx90a"):
         plan_of(make_program(ROOT, "app", "app.mlir", targets=("cpu",)), only_targets=frozenset({"gfx90a"}))
 
 
 def test_several_sources_have_several_host_parts() -> None:
     scans = {
-        "outline/a.mlir": ScannedSource(modules=(ScannedModule(name="ka", index=0),)),
-        "outline/b.mlir": ScannedSource(modules=(ScannedModule(name="kb", index=0),)),
+        "outline/a.mlir": scan(ScannedModule(name="ka", index=0)),
+        "outline/b.mlir": scan(ScannedModule(name="kb", index=0)),
     }
     plan = plan_of(make_program(ROOT, "app", "a.mlir", "b.mlir", "x.o", "y.a"), scans=scans)
     host = plan.steps["app/host/a"]
     assert host.output_path("object") == ROOT / "build/app/host.a.o"
-    assert isinstance(host.params, HostParams)
     assert host.params.modules == ("ka",)
     names = [i.name for i in plan.steps["app/link"].inputs]
     assert names == [*(f"object.{n}" for n in range(5)), "archive.5", "runtime"]
@@ -246,13 +228,7 @@ def test_several_sources_have_several_host_parts() -> None:
 def test_debug_compiles_the_located_text(level: bool | str, text: str) -> None:
     targets = {"cpu": replace(TARGETS["cpu"], debug=level)}
     program = make_program(ROOT, "app", "app.mlir", targets=("cpu",))
-    planner = Planner(
-        project=make_project(ROOT, program, targets=targets),
-        layout=Layout(root=ROOT, build_dir=ROOT / "build"),
-        triple="t",
-        runtime_files={},
-    )
-    plan = planner.full_plan((program,), {"outline/app.mlir": ONE})
+    plan = planner_of(program, targets=targets).full_plan((program,), module())
     inputs = {i.name: i for i in plan.steps["app/compile/k/cpu"].inputs}
     assert inputs["module"].path.name == text
     assert plan.steps["outline/app.mlir"].params.names == (level == FULL)
@@ -261,14 +237,7 @@ def test_debug_compiles_the_located_text(level: bool | str, text: str) -> None:
 
 
 def test_unknown_programs_and_targets_have_suggestions() -> None:
-    program = make_program(ROOT, "saxpy", "a.mlir")
-    planner = Planner(
-        project=make_project(ROOT, program),
-        layout=Layout(root=ROOT, build_dir=ROOT / "build"),
-        triple="t",
-        runtime_files={},
-        only_targets=frozenset({"sm_09"}),
-    )
+    planner = planner_of(make_program(ROOT, "saxpy", "a.mlir"), only_targets=frozenset({"sm_09"}))
     with pytest.raises(UsageError, match="no program 'saxpi'.*did you mean 'saxpy'"):
         planner.choose_programs(("saxpi",))
     with pytest.raises(UsageError, match="no target 'sm_09'.*did you mean 'sm_"):
@@ -278,9 +247,7 @@ def test_unknown_programs_and_targets_have_suggestions() -> None:
 def test_planning_is_linear_enough() -> None:
     """10,000 steps plan without quadratic work: counted in look-ups, not in seconds."""
     modules = tuple(ScannedModule(name=f"k{n}", index=n) for n in range(2000))
-    plan = plan_of(
-        make_program(ROOT, "app", "a.mlir"), scans={"outline/a.mlir": ScannedSource(modules=modules)}
-    )
+    plan = plan_of(make_program(ROOT, "app", "app.mlir"), scans={"outline/app.mlir": scan(*modules)})
     assert len(plan.steps) == 2000 * 5 + 4
     assert plan.graph.number_of_edges() < 8 * len(plan.steps)
 

@@ -1,7 +1,5 @@
 """Sources that programs have compiled in several ways."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +7,6 @@ from unit.plan.test_planner import plan_of
 from unit.projects import make_program
 
 from gpubuild.model.project import NO_OPTIONS, HostOptions, Program
-from gpubuild.model.step import CcParams, PreprocessParams, Step
 from gpubuild.plan.plan import Plan
 
 ROOT = Path("/project")
@@ -44,17 +41,12 @@ def test_changed_options_leave_a_steps_name_and_files() -> None:
     assert [s.outputs for s in one.steps.values()] == [s.outputs for s in two.steps.values()]
 
 
-def params(step: Step) -> PreprocessParams | CcParams:
-    assert isinstance(step.params, PreprocessParams | CcParams)
-    return step.params
-
-
 def test_options_reach_the_steps() -> None:
     host = replace(N1, include=("inc",), c_std="c11", c_flags=("-O1",), cxx_flags=("-fno-rtti",))
     plan = plan_of(program("a", host, "x.c", "x.cpp"))
     for name, std, flags in (("x.c", "c11", ("-O1",)), ("x.cpp", "c++17", ("-fno-rtti",))):
         for kind in ("preprocess", "cc"):
-            found = params(plan.steps[f"{kind}/{name}"])
+            found = plan.steps[f"{kind}/{name}"].params
             assert (found.std, found.flags, found.include, found.define) == (std, flags, ("inc",), ("N=1",))
 
 
@@ -74,5 +66,5 @@ def test_a_source_with_options_of_its_own() -> None:
     assert linked(plan, "a") == ["cc/x.c", "cc/y.c"]
     assert linked(plan, "b") == ["cc/x.c#b", "cc/y.c"]
     names = ("cc/x.c", "cc/y.c", "preprocess/x.c", "cc/x.c#b")
-    flags = {name: params(plan.steps[name]).flags for name in names}
+    flags = {name: plan.steps[name].params.flags for name in names}
     assert flags == {"cc/x.c": ("-O0",), "cc/y.c": (), "preprocess/x.c": ("-O0",), "cc/x.c#b": ()}

@@ -1,7 +1,5 @@
 """What is drawn: every step and edge, in each language, whatever the names are."""
 
-from __future__ import annotations
-
 import json
 import random
 from itertools import combinations, pairwise

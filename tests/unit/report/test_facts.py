@@ -1,7 +1,5 @@
 """What a report works out of the log: critical path, lanes, savings, changes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -12,17 +10,10 @@ from gpubuild.report.facts import Value, bars, counts, critical_path, kernel_row
 
 def step(name: str, began: float = 0, ended: float = 1, *needs: str, **more: Any) -> LoggedStep:
     values = {
-        "kind": "compile",
-        "program": "app",
-        "module": "k",
-        "target": "sm_90",
-        "status": "ran",
-        "reason": "first build",
-        "cost_seconds": 0.0,
-        "stages": (),
-        "error": "",
-    } | more
-    return LoggedStep(id=name, began=began, ended=ended, needs=needs, **values)
+        "kind": "compile", "program": "app", "module": "k", "target": "sm_90", "status": "ran",
+        "reason": "first build", "cost_seconds": 0.0, "stages": (), "error": "",
+    }  # fmt: skip
+    return LoggedStep(id=name, began=began, ended=ended, needs=needs, **values | more)
 
 
 def build(*steps: LoggedStep, workers: int = 2, up_to_date: int = 0) -> LoggedBuild:

@@ -1,7 +1,5 @@
 """The page: whole, self-contained, and safe whatever the sources call their kernels."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

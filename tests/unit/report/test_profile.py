@@ -1,7 +1,5 @@
 """Profiles: the dearest kernel first, and nothing but profiles."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Trace: lanes and times of steps."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The runtime library, built once a session by the system's C compiler."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,14 +1,15 @@
 """Programs that drive the real runtime library in a process of their own, on fake drivers or the CPU."""
 
-from __future__ import annotations
-
+import json
 import os
 import struct
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import gpubuild.runtime
 from gpubuild.model.offload_binary import Image, pack
@@ -56,6 +57,32 @@ def memref(address, offset, sizes, strides):
     words = [address, address, offset, *sizes, *strides]
     return (c_int64 * len(words))(*words)
 """
+# Runs each of ROWS, a script and variables, in a child, and prints how they ended.
+EACH = """
+import json, traceback
+def ended(code, variables):
+    pipes = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.environ.update(variables)
+        for number, (_, write) in enumerate(pipes, 1):
+            os.dup2(write, number)
+        try:
+            exec(code, globals())
+            CDLL(None).fflush(None)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(2)
+        os._exit(0)
+    texts = []
+    for read, write in pipes:
+        os.close(write)
+        with os.fdopen(read, errors='replace') as stream:
+            texts.append(stream.read())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), *texts
+print(json.dumps([ended(*row) for row in ROWS]), flush=True)
+os._exit(0)
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +94,7 @@ class Outcome:
     err: str
     calls: tuple[str, ...]
 
-    def ok(self) -> Outcome:
+    def ok(self) -> Self:
         assert self.code == 0, self.err
         return self
 
@@ -122,8 +149,28 @@ class Runtime:
             check=False,
             timeout=60,
         )
-        calls = tuple(log.read_text().splitlines()) if log.exists() else ()
-        return Outcome(code=done.returncode, out=done.stdout, err=done.stderr.decode(), calls=calls)
+        return Outcome(code=done.returncode, out=done.stdout, err=done.stderr.decode(), calls=_calls(log))
+
+    def each(
+        self, rows: Sequence[tuple[str, dict[str, str]]], *images: bytes, **options: Any
+    ) -> list[Outcome]:
+        """Run many scripts with the variables of each, as ``run`` does, but in children of one process."""
+        logs = [self.scratch / f"calls{number}" for number in range(len(rows))]
+        for log in logs:
+            log.unlink(missing_ok=True)
+        given = [
+            (textwrap.dedent(script), variables | {"FAKE_LOG": str(log)})
+            for (script, variables), log in zip(rows, logs, strict=True)
+        ]
+        done = self.run(f"ROWS = {given!r}\n{EACH}", *images, **options).ok()
+        return [
+            Outcome(code=code, out=out.encode(), err=err, calls=_calls(log))
+            for (code, out, err), log in zip(json.loads(done.out), logs, strict=True)
+        ]
+
+
+def _calls(log: Path) -> tuple[str, ...]:
+    return tuple(log.read_text().splitlines()) if log.exists() else ()
 
 
 def extra_flags() -> list[str]:

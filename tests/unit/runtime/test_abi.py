@@ -1,7 +1,5 @@
 """Everything that MLIR's own runtime libraries export is here, save what is named below."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -2,20 +2,11 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import (
-    FLAGS,
-    Runtime,
-    container,
-    cubin,
-    extra_flags,
-    sanitizer_environment,
-)
+from unit.runtime.programs import FLAGS, Runtime, container, cubin, extra_flags, sanitizer_environment
 
 PROGRAM = r"""
 #include <stdint.h>

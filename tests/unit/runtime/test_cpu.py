@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

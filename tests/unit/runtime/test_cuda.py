@@ -2,12 +2,13 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
+import itertools
 
 import pytest
 from unit.runtime.programs import PROGRAM, Runtime, container, cubin, ptx
 
 MODULE = container(("sm_90", cubin()), module="m")
+TENSOR_MAP = "mgpuTensorMapEncodeTiledMemref({0}, memref(64, 0, [1] * {0}, [1] * {0}), {1}, 0, 0, 0, 0, (c_int64 * 6)(1))"
 
 
 def test_arguments_of_a_launch(runtime: Runtime) -> None:
@@ -62,19 +63,22 @@ def test_clusters(runtime: Runtime) -> None:
     assert done.called("  param") == ["  param 0 = 0x3"] * 3
 
 
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("launch(None)", "the kernel is NULL"),
-        ("mgpuModuleGetFunction(None, b'k')", "the module is NULL (used before it was loaded?)"),
-        ("mgpuModuleGetFunction(load(0), None)", "no kernel name"),
-        ("mgpuModuleLoadJIT(b'x', 5)", "optimisation level 5: allowed are 0 to 4"),
-        ("mgpuModuleLoadJIT(None, 2)", "the image is empty"),
-    ],
-)
-def test_misuse(runtime: Runtime, script: str, message: str) -> None:
-    done = runtime.run(script, MODULE, device="cuda", cuda="9.0")
-    assert (done.code, message in done.err) == (1, True), done.err
+MISUSE = {
+    "launch(None)": "the kernel is NULL",
+    "mgpuModuleGetFunction(None, b'k')": "the module is NULL (used before it was loaded?)",
+    "mgpuModuleGetFunction(load(0), None)": "no kernel name",
+    "mgpuModuleLoadJIT(b'x', 5)": "optimisation level 5: allowed are 0 to 4",
+    "mgpuModuleLoadJIT(None, 2)": "the image is empty",
+    "mgpuMemHostRegisterMemRef(1, memref(0, 0, (1 << 62,), (1 << 62,)), 4)": "malformed memref: dimension 0 has size",
+    TENSOR_MAP.format(6, 7): "rank 6: allowed are 1 to 5",
+    TENSOR_MAP.format(1, 13): "element type 13",
+}
+
+
+def test_misuse(runtime: Runtime) -> None:
+    ended = runtime.each([(script, {}) for script in MISUSE], MODULE, device="cuda", cuda="9.0")
+    for done, message in zip(ended, MISUSE.values(), strict=True):
+        assert (done.code, message in done.err) == (1, True), done.err
 
 
 def test_streams_and_events_in_order(runtime: Runtime) -> None:
@@ -137,42 +141,28 @@ def test_memory(runtime: Runtime) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "strides", "offset", "bytes_"),
-    [
-        ((), (), 0, 4),
-        ((10,), (1,), 0, 40),
-        ((3, 4), (4, 1), 2, 48),
-        ((3, 4), (8, 1), 0, (2 * 8 + 3 + 1) * 4),
-        ((3,), (-2,), 10, 20),
-        ((2, 3), (0, 1), 0, 12),
-    ],
-)
-def test_registered_host_memory_is_the_span_of_the_memref(
-    runtime: Runtime, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, bytes_: int
-) -> None:
-    script = f"""
+SPANS = [
+    ((), (), 0, 4),
+    ((10,), (1,), 0, 40),
+    ((3, 4), (4, 1), 2, 48),
+    ((3, 4), (8, 1), 0, (2 * 8 + 3 + 1) * 4),
+    ((3,), (-2,), 10, 20),
+    ((2, 3), (0, 1), 0, 12),
+    ((3, 0), (0, 1), 0, 0),
+]
+
+
+def test_registered_host_memory_is_the_span_of_the_memref(runtime: Runtime) -> None:
+    script = """
         data = create_string_buffer(4096)
-        m = memref(addressof(data), {offset}, {sizes}, {strides})
-        mgpuMemHostRegisterMemRef({len(sizes)}, m, 4)
-        mgpuMemHostUnregisterMemRef({len(sizes)}, m, 4)
+        m = memref(addressof(data), {0}, {1}, {2})
+        mgpuMemHostRegisterMemRef({3}, m, 4)
+        mgpuMemHostUnregisterMemRef({3}, m, 4)
     """
-    done = runtime.run(script, device="cuda", cuda="9.0").ok()
-    assert done.called("cuMemHost") == [
-        f"cuMemHostRegister ctx=0 {bytes_} flags=3",
-        "cuMemHostUnregister ctx=0",
-    ]
-
-
-def test_registering_a_memref_without_elements_does_nothing(runtime: Runtime) -> None:
-    script = "m = memref(0, 0, (3, 0), (0, 1)); mgpuMemHostRegisterMemRef(2, m, 4); mgpuMemHostUnregisterMemRef(2, m, 4)"
-    assert runtime.run(script, device="cuda", cuda="9.0").ok().called("cuMemHost") == []
-
-
-def test_an_impossible_memref(runtime: Runtime) -> None:
-    script = "mgpuMemHostRegisterMemRef(1, memref(0, 0, (1 << 62,), (1 << 62,)), 4)"
-    done = runtime.run(script, device="cuda", cuda="9.0")
-    assert (done.code, "malformed memref: dimension 0 has size" in done.err) == (1, True)
+    rows = [(script.format(offset, sizes, strides, len(sizes)), {}) for sizes, strides, offset, _ in SPANS]
+    for done, (*_, size) in zip(runtime.each(rows, device="cuda", cuda="9.0"), SPANS, strict=True):
+        calls = [f"cuMemHostRegister ctx=0 {size} flags=3", "cuMemHostUnregister ctx=0"]
+        assert done.ok().called("cuMemHost") == (calls if size else [])
 
 
 def test_the_threads_context_stack_is_left_as_it_was(runtime: Runtime) -> None:
@@ -242,39 +232,42 @@ EVERYTHING = """
 """
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
-        "cuLaunchKernel", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamWaitEvent",
-        "cuEventCreate", "cuEventDestroy", "cuEventSynchronize", "cuEventRecord", "cuMemAlloc", "cuMemAllocManaged",
-        "cuMemFree", "cuMemcpyAsync", "cuMemsetD32Async", "cuMemsetD16Async", "cuMemHostRegister",
-        "cuMemHostUnregister", "cuModuleUnload",
-    ],
+FAILING = (
+    "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent", "cuModuleLoadData", "cuModuleGetFunction", "cuFuncSetAttribute",
+    "cuLaunchKernel", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamWaitEvent",
+    "cuEventCreate", "cuEventDestroy", "cuEventSynchronize", "cuEventRecord", "cuMemAlloc", "cuMemAllocManaged",
+    "cuMemFree", "cuMemcpyAsync", "cuMemsetD32Async", "cuMemsetD16Async", "cuMemHostRegister",
+    "cuMemHostUnregister", "cuModuleUnload",
 )  # fmt: skip
-def test_every_failure_ends_the_program_with_its_call(runtime: Runtime, call: str) -> None:
-    done = runtime.run(EVERYTHING, MODULE, device="cuda", cuda="9.0", FAKE_FAIL=f"{call}=2")
-    assert done.code == 1
-    assert done.out == b""
-    assert done.err.startswith(f"gpubuild: {call} failed with CUDA_ERROR_OUT_OF_MEMORY (2): out of memory")
-    assert f"  call: {call} (in mgpu" in done.err
-    assert "  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
+
+
+def test_every_failure_ends_the_program_with_its_call(runtime: Runtime) -> None:
+    rows = [(EVERYTHING, {"FAKE_FAIL": f"{call}=2"}) for call in FAILING]
+    for done, call in zip(runtime.each(rows, MODULE, device="cuda", cuda="9.0"), FAILING, strict=True):
+        assert (done.code, done.out) == (1, b"")
+        assert done.err.startswith(
+            f"gpubuild: {call} failed with CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
+        )
+        assert f"  call: {call} (in mgpu" in done.err
+        assert "  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
 
 
 def test_the_same_without_failures(runtime: Runtime) -> None:
     assert runtime.run(EVERYTHING, MODULE, device="cuda", cuda="9.0").ok().out == b"done\n"
 
 
-@pytest.mark.parametrize("code", [4, 709])
-@pytest.mark.parametrize("call", ["cuModuleUnload", "cuCtxPushCurrent"])
-def test_unloading_after_the_driver_has_ended_is_no_failure(runtime: Runtime, call: str, code: int) -> None:
-    script = f"""
+def test_unloading_after_the_driver_has_ended_is_no_failure(runtime: Runtime) -> None:
+    script = """
         module = load(0)
         mgpuModuleGetFunction(module, b'k')
-        CDLL(None).setenv(b'FAKE_FAIL', b'{call}={code}', 1)
+        CDLL(None).setenv(b'FAKE_FAIL', b'{}={}', 1)
         mgpuModuleUnload(module)
     """
-    assert runtime.run(script, MODULE, device="cuda", cuda="9.0").ok().err == ""
+    calls = itertools.product(("cuModuleUnload", "cuCtxPushCurrent"), (4, 709))
+    for done in runtime.each(
+        [(script.format(*call), {}) for call in calls], MODULE, device="cuda", cuda="9.0"
+    ):
+        assert done.ok().err == ""
 
 
 def test_tensor_map(runtime: Runtime) -> None:
@@ -293,19 +286,9 @@ def test_tensor_map(runtime: Runtime) -> None:
     assert done.called("cuMemcpyAsync", "cuStreamSynchronize")[-1] == "cuStreamSynchronize ctx=0 (nil)"
 
 
-@pytest.mark.parametrize(
-    ("rank", "kind", "message"), [(6, 7, "rank 6: allowed are 1 to 5"), (1, 13, "element type 13")]
-)
-def test_impossible_tensor_maps(runtime: Runtime, rank: int, kind: int, message: str) -> None:
-    script = f"mgpuTensorMapEncodeTiledMemref({rank}, memref(64, 0, [1] * {rank}, [1] * {rank}), {kind}, 0, 0, 0, 0, (c_int64 * 6)())"
-    done = runtime.run(script, device="cuda", cuda="9.0")
-    assert (done.code, message in done.err) == (1, True), done.err
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_tensor_maps_where_there_are_none(runtime: Runtime, device: str) -> None:
-    script = "mgpuTensorMapEncodeTiledMemref(1, memref(64, 0, [1], [1]), 7, 0, 0, 0, 0, (c_int64 * 1)(1))"
-    done = runtime.run(script, device=device, cuda="8.0")
+    done = runtime.run(TENSOR_MAP.format(1, 7), device=device, cuda="8.0")
     assert (done.code, "sm_90" in done.err, "tensor maps" in done.err) == (1, True, True)
 
 

@@ -1,7 +1,5 @@
 """Which kind of device a program uses: every module must run there."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess
@@ -209,37 +207,27 @@ def test_many_threads_decide_once(runtime: Runtime) -> None:
 # ---- variables ----
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda: 1", "cuda:64", "cpu:0", "auto:1", "cudaa", "hip:1x"],
-)
-def test_malformed_device(runtime: Runtime, value: str) -> None:
-    done = runtime.run(ALLOCATE, device=value)
-    assert done.code == 1
-    assert done.err == (
-        f"gpubuild: GPUBUILD_DEVICE={value}: not a device; "
-        "allowed are auto, cuda, cuda:N, hip, hip:N, opencl, opencl:N, cpu (N from 0 to 63)\n"
-        f"  program: {PROGRAM}\n"
-    )
+MALFORMED = {
+    "GPUBUILD_DEVICE": (
+        "gpu,CUDA,cuda:,cuda:x,cuda:-1,cuda: 1,cuda:64,cpu:0,auto:1,cudaa,hip:1x",
+        "not a device; allowed are auto, cuda, cuda:N, hip, hip:N, opencl, opencl:N, cpu (N from 0 to 63)",
+    ),
+    "GPUBUILD_CPU_THREADS": (
+        "0,-1,4097,two,1.5,+1, 1,99999999999999999999",
+        "not a number of threads; allowed are 1 to 4096",
+    ),
+    "GPUBUILD_TRACE": ("2,yes,01x", "not a switch; allowed are 0 and 1"),
+}
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "4097", "two", "1.5", "+1", " 1", "99999999999999999999"])
-def test_malformed_threads(runtime: Runtime, value: str) -> None:
-    done = runtime.run(ALLOCATE, GPUBUILD_CPU_THREADS=value)
-    assert done.code == 1
-    assert done.err == (
-        f"gpubuild: GPUBUILD_CPU_THREADS={value}: not a number of threads; allowed are 1 to 4096\n"
-        f"  program: {PROGRAM}\n"
-    )
-
-
-@pytest.mark.parametrize("value", ["2", "yes", "01x"])
-def test_malformed_trace(runtime: Runtime, value: str) -> None:
-    done = runtime.run(ALLOCATE, GPUBUILD_TRACE=value)
-    assert (done.code, done.err) == (
-        1,
-        f"gpubuild: GPUBUILD_TRACE={value}: not a switch; allowed are 0 and 1\n  program: {PROGRAM}\n",
-    )
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed(runtime: Runtime, name: str) -> None:
+    words, what = MALFORMED[name]
+    values = words.split(",")
+    ended = runtime.each([(ALLOCATE, {name: value}) for value in values])
+    assert [(done.code, done.err) for done in ended] == [
+        (1, f"gpubuild: {name}={value}: {what}\n  program: {PROGRAM}\n") for value in values
+    ]
 
 
 @pytest.mark.parametrize("value", ["", "auto", "cpu"])

@@ -1,13 +1,10 @@
 """What goes wrong when a program runs, on each device: messages name program, module, kernel, place and target.
 
-The table is run once for each device: every row in a child of one process.
+The table is run once for each device.
 """
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
-import json
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,28 +33,6 @@ static const gb_cpu_kernel kernels[] = {
 gb_cpu_image gpubuild_cpu_image = {
     .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 2,
 };
-"""
-
-# Each row in a child: its stderr is what it says. The place is said once for the launch and once not at all.
-DRIVER = """
-import json
-rt.gpubuildProgram(os.environ['WHERE'].encode())
-def row(code, place, variables):
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.environ.update(variables)
-        os.dup2(write, 2)
-        rt.gpubuildPlace(place)
-        exec(code, globals())
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read) as stream:
-        text = stream.read()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text
-kept = [c_char_p(p.encode()) if p else None for _, p, _ in ROWS]
-print(json.dumps([row(code, place, more) for (code, _, more), place in zip(ROWS, kept)]), flush=True)
-os._exit(0)
 """
 
 
@@ -145,19 +120,21 @@ def test_messages_name_everything(runtime: Runtime, image: bytes, device: str, t
         _container(other, DEVICES["cuda" if device != "cuda" else "hip"][1]),
     ]
     (tmp_path / "app.places.txt").write_text("@m::@other\tapp.mlir:1:1\n@m::@k\tapp.mlir:3:5\n")
-    rows = [row for row in ROWS if device in row.devices]
-    given = [
-        (row.code.replace("K()", "mgpuModuleGetFunction(load(0), b'k')"), place, {"FAKE_FAIL": row.fails})
-        for row in rows
-        for place in (LAUNCH, "")
+    # The place is said once for the launch and once not at all.
+    rows = [(row, at_launch) for row in ROWS if device in row.devices for at_launch in (True, False)]
+    said = f"program, place = {str(tmp_path / 'app').encode()!r}, {LAUNCH.encode()!r}  # the runtime keeps addresses\n"
+    said += "rt.gpubuildProgram(program)\nrt.gpubuildPlace({})\n"
+    scripts = [
+        said.format("place" if at_launch else None)
+        + row.code.replace("K()", "mgpuModuleGetFunction(load(0), b'k')")
+        for row, at_launch in rows
     ]
-    script = f"ROWS = {given!r}\n{DRIVER}"
-    done = runtime.run(script, *images, device=device, WHERE=str(tmp_path / "app"), **driver).ok()
-    answers = json.loads(done.out)
-    assert len(answers) == 2 * len(rows)
-    for number, (code, text) in enumerate(answers):
-        row, at_launch = rows[number // 2], number % 2 == 0
-        assert (code, row.says in text) == (1, True), (row, text)
+    given = [(script, {"FAKE_FAIL": row.fails}) for script, (row, _) in zip(scripts, rows, strict=True)]
+    for done, (row, at_launch) in zip(
+        runtime.each(given, *images, device=device, **driver), rows, strict=True
+    ):
+        text = done.err
+        assert (done.code, row.says in text) == (1, True), (row, text)
         lines = text.splitlines()
         assert f"  program: {PROGRAM}" in lines
         if row.kernel:

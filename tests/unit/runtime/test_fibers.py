@@ -1,7 +1,5 @@
 """The switch between the stacks of work-items, on this processor and on AArch64."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import subprocess

@@ -2,15 +2,13 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import io
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, kernel
 from unit.runtime.programs import Runtime, container, elf, hsaco
-from unit.runtime.test_cuda import EVERYTHING
+from unit.runtime.test_cuda import EVERYTHING, TENSOR_MAP
 
 from gpubuild.engine.backends.amd import printf
 
@@ -47,26 +45,27 @@ def test_arguments_of_a_launch(runtime: Runtime) -> None:
     assert done.called("  param") == ["  param 0 = 0x9", "  param 1 = 0xffffffff"]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "hipModuleLoadData", "hipModuleGetFunction", "hipModuleLaunchKernel", "hipStreamCreateWithFlags",
-        "hipStreamDestroy", "hipStreamSynchronize", "hipStreamWaitEvent", "hipEventCreateWithFlags", "hipEventDestroy",
-        "hipEventSynchronize", "hipEventRecord", "hipMalloc", "hipMallocManaged", "hipFree", "hipMemcpyAsync",
-        "hipMemsetD32Async", "hipMemsetD16Async", "hipHostRegister", "hipHostUnregister", "hipModuleUnload",
-    ],
+FAILING = (
+    "hipModuleLoadData", "hipModuleGetFunction", "hipModuleLaunchKernel", "hipStreamCreateWithFlags",
+    "hipStreamDestroy", "hipStreamSynchronize", "hipStreamWaitEvent", "hipEventCreateWithFlags", "hipEventDestroy",
+    "hipEventSynchronize", "hipEventRecord", "hipMalloc", "hipMallocManaged", "hipFree", "hipMemcpyAsync",
+    "hipMemsetD32Async", "hipMemsetD16Async", "hipHostRegister", "hipHostUnregister", "hipModuleUnload",
 )  # fmt: skip
-def test_every_failure_ends_the_program_with_its_call(runtime: Runtime, call: str) -> None:
-    done = runtime.run(EVERYTHING, MODULE, device="hip", hip="gfx90a", FAKE_FAIL=f"{call}=2")
-    assert (done.code, done.out) == (1, b"")
-    assert done.err.startswith(f"gpubuild: {call} failed with hipErrorOutOfMemory (2): a failure to order")
-    assert f"  call: {call} (in mgpu" in done.err
-    assert "  device: hip:0 (Fake AMD GPU 0, gfx90a)\n" in done.err
+
+
+def test_every_failure_ends_the_program_with_its_call(runtime: Runtime) -> None:
+    rows = [(EVERYTHING, {"FAKE_FAIL": f"{call}=2"}) for call in FAILING]
+    for done, call in zip(runtime.each(rows, MODULE, device="hip", hip="gfx90a"), FAILING, strict=True):
+        assert (done.code, done.out) == (1, b"")
+        assert done.err.startswith(
+            f"gpubuild: {call} failed with hipErrorOutOfMemory (2): a failure to order"
+        )
+        assert f"  call: {call} (in mgpu" in done.err
+        assert "  device: hip:0 (Fake AMD GPU 0, gfx90a)\n" in done.err
 
 
 def test_tensor_maps(runtime: Runtime) -> None:
-    script = "mgpuTensorMapEncodeTiledMemref(1, memref(64, 0, [1], [1]), 7, 0, 0, 0, 0, (c_int64 * 1)(1))"
-    done = runtime.run(script, device="hip", hip="gfx90a")
+    done = runtime.run(TENSOR_MAP.format(1, 7), device="hip", hip="gfx90a")
     assert (done.code, "tensor maps (nvgpu.tma) exist on NVIDIA devices" in done.err) == (1, True)
 
 

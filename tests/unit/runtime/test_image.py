@@ -1,35 +1,33 @@
 """Taking apart what programs hand to mgpuModuleLoad; damaged containers never crash."""
 
-from __future__ import annotations
-
 import struct
 
-import pytest
 from unit.runtime.programs import Runtime, container, cubin, elf, hsaco, ptx
 
 GOOD = container(("sm_60", cubin()), ("gfx90a", hsaco()), ("sm_60", ptx("sm_60")))
 REGISTER = "load(0)"
 
 
-@pytest.mark.parametrize(
-    ("image", "chip", "name"),
-    [
-        (cubin(90), "sm_90", "cubin"),
-        (cubin(), "unknown chip", "cubin"),
-        (hsaco("gfx90a:xnack-"), "gfx90a:xnack-", "hsaco"),
-        (hsaco(), "unknown chip", "hsaco"),
-        (ptx("sm_60"), "sm_60", "ptx"),
-        (ptx("sm_90a") + b"\0", "sm_90a", "ptx"),
-        (b"\x50\xed\x55\xba" + bytes(12), "unknown chip", "fatbin"),
-        (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8), "unknown chip", "fatbin"),
-        (elf(62), "unknown chip", "shared object"),
-        (elf(183), "unknown chip", "shared object"),
-    ],
-)
-def test_bare_images(runtime: Runtime, image: bytes, chip: str, name: str) -> None:
-    done = runtime.run("mgpuModuleGetFunction(load(0), b'k')", image, device="cuda")  # which has no driver
-    assert done.code == 1
-    assert f"images of module (unnamed): {chip} ({name}, {len(image)} bytes)\n" in done.err
+BARE = [
+    (cubin(90), "sm_90", "cubin"),
+    (cubin(), "unknown chip", "cubin"),
+    (hsaco("gfx90a:xnack-"), "gfx90a:xnack-", "hsaco"),
+    (hsaco(), "unknown chip", "hsaco"),
+    (ptx("sm_60"), "sm_60", "ptx"),
+    (ptx("sm_90a") + b"\0", "sm_90a", "ptx"),
+    (b"\x50\xed\x55\xba" + bytes(12), "unknown chip", "fatbin"),
+    (b"__CLANG_OFFLOAD_BUNDLE__" + bytes(8), "unknown chip", "fatbin"),
+    (elf(62), "unknown chip", "shared object"),
+    (elf(183), "unknown chip", "shared object"),
+]
+
+
+def test_bare_images(runtime: Runtime) -> None:
+    rows = [(f"mgpuModuleGetFunction(load({number}), b'k')", {}) for number in range(len(BARE))]
+    ended = runtime.each(rows, *(image for image, *_ in BARE), device="cuda")  # which has no driver
+    for done, (image, chip, name) in zip(ended, BARE, strict=True):
+        assert done.code == 1
+        assert f"images of module (unnamed): {chip} ({name}, {len(image)} bytes)\n" in done.err
 
 
 def test_container_is_listed_with_its_names(runtime: Runtime) -> None:
@@ -72,25 +70,26 @@ def test_version_2_holds_several_entries(runtime: Runtime) -> None:
     assert "image sm_60 (cubin" in done.err
 
 
-@pytest.mark.parametrize(
-    ("image", "message"),
-    [
-        (b"", "the image is empty"),
-        (b"hello", "the image is of no known format (5 bytes, the first are 68 65 6c 6c)"),
-        (b"\x7fELF", "the image is of no known format"),
-        (elf(8), "the image is of no known format"),
-        (GOOD[:20], "malformed OffloadBinary at byte 0 of 20: a container's header is cut off"),
-        (GOOD[:100], "malformed OffloadBinary at byte 0 of 100: a container is cut off"),
-        (GOOD + b"tail", "something that is not a container follows one"),
-        (GOOD[:4] + b"\x09" + GOOD[5:], "a container's version is neither 1 nor 2"),
-    ],
-)
-def test_malformed(runtime: Runtime, image: bytes, message: str) -> None:
-    done = runtime.run(REGISTER, image)
-    assert done.code == 1
-    assert "gpubuild: cannot load a module: " in done.err
-    assert message in done.err
-    assert "  call: mgpuModuleLoad\n" in done.err
+MALFORMED = [
+    (b"", "the image is empty"),
+    (b"hello", "the image is of no known format (5 bytes, the first are 68 65 6c 6c)"),
+    (b"\x7fELF", "the image is of no known format"),
+    (elf(8), "the image is of no known format"),
+    (GOOD[:20], "malformed OffloadBinary at byte 0 of 20: a container's header is cut off"),
+    (GOOD[:100], "malformed OffloadBinary at byte 0 of 100: a container is cut off"),
+    (GOOD + b"tail", "something that is not a container follows one"),
+    (GOOD[:4] + b"\x09" + GOOD[5:], "a container's version is neither 1 nor 2"),
+]
+
+
+def test_malformed(runtime: Runtime) -> None:
+    rows = [(f"load({number})", {}) for number in range(len(MALFORMED))]
+    ended = runtime.each(rows, *(image for image, _ in MALFORMED))
+    for done, (_, message) in zip(ended, MALFORMED, strict=True):
+        assert done.code == 1
+        assert "gpubuild: cannot load a module: " in done.err
+        assert message in done.err
+        assert "  call: mgpuModuleLoad\n" in done.err
 
 
 def test_damage_anywhere_is_an_error_or_harmless(runtime: Runtime) -> None:

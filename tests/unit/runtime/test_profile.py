@@ -1,7 +1,5 @@
 """GPUBUILD_PROFILE: launches, times and bytes of each kernel, on the CPU and on fake drivers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from pathlib import Path
@@ -181,11 +179,8 @@ def test_the_code_object_of_a_hip_bundle(
     assert f"load module m, image {chip} of target t_{chip} (hsaco, {size} bytes) on hip:0" in err
     loads = [call for call in calls if call.startswith("hipModule")]
     assert loads[0] == "hipModuleLoadData dev=0 7f454c46 machine=224"
-    assert [call.split()[0] for call in loads[1:]] == [
-        "hipModuleGetFunction",
-        "hipModuleLaunchKernel",
-        "hipModuleUnload",
-    ]
+    names = [call.split()[0] for call in loads[1:]]
+    assert names == ["hipModuleGetFunction", "hipModuleLaunchKernel", "hipModuleUnload"]
 
 
 def test_a_cuda_fat_binary_is_the_drivers_to_open(program: Path, runtime: Runtime) -> None:

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -44,6 +42,23 @@ s = mgpuStreamCreate()
 def show(address, count):
     mgpuStreamSynchronize(s)
     print(string_at(address, count).hex(), flush=True)
+"""
+SPGEMM = f"""
+def multiply(mode_a, mode_b, a, b):
+    starts, product = data('{"ff" * 104}'), SpGEMMCreateDescr(s)
+    c = CreateCsr(12, 12, 0, starts, None, None, 3, 2, 5, s)
+    def step(function, size):
+        return function(product, mode_a, mode_b, a, b, c, 5, size, data('00' * size), s)
+    step(SpGEMMWorkEstimation, step(SpGEMMWorkEstimation, 0))
+    step(SpGEMMCompute, step(SpGEMMCompute, 0))
+    rows, cols, count = c_int64(), c_int64(), c_int64()
+    SpMatGetSize(c, byref(rows), byref(cols), byref(count), s)
+    print(rows.value, cols.value, count.value)
+    indices, values = data('ff' * (4 * count.value)), data('ff' * (16 * count.value))
+    SetCsrPointers(c, starts, indices, values, s)
+    SpGEMMCopy(product, mode_a, mode_b, a, b, c, 5, s)
+    show(starts, 104); show(indices, 4 * count.value); show(values, 16 * count.value)
+    SpGEMMDestroyDescr(product, s); DestroySpMat(c, s)
 """
 CODES = {"f4": 0, "f8": 1, "f2": 2, "i1": 3, "c8": 4, "c16": 5, "i4": 10}  # cudaDataType
 INDICES = {"i4": 2, "i8": 3}
@@ -99,8 +114,13 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], kind: str, density
     return array
 
 
-def results(done: bytes, *like: np.ndarray) -> list[np.ndarray]:
-    lines = done.decode().split("\n")
+def on_cpu(runtime: Runtime, lines: list[str]) -> list[str]:
+    """Return the lines that a program prints."""
+    script = (BEGIN + "\n".join(lines)).encode()
+    return runtime.run("exec(blobs[0])", script, device="cpu").ok().out.decode().splitlines()
+
+
+def results(lines: list[str], *like: np.ndarray) -> list[np.ndarray]:
     return [
         np.frombuffer(bytes.fromhex(line), a.dtype).reshape(a.shape)
         for line, a in zip(lines, like, strict=False)
@@ -108,102 +128,76 @@ def results(done: bytes, *like: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    ("kind", "index"), [("f4", "i4"), ("f8", "i8"), ("c8", "i4"), ("c16", "i8"), ("f2", "i4"), ("i4", "i8")]
-)
-def test_products_with_dense_matrices(runtime: Runtime, form: str, kind: str, index: str) -> None:
-    rng = np.random.default_rng(len(form) + CODES[kind])
-    a = numbers(rng, (8, 12), kind, 0.3)
-    create, _ = sparse(a, form, index, "a")
-    lines, expected = [create], []
-    for number, (mode_a, mode_b) in enumerate(itertools.product(MODES, MODES)):
-        left = MODES[mode_a](a)
-        b = numbers(rng, (left.shape[1], 5) if mode_b == 0 else (5, left.shape[1]), kind)
-        c = numbers(rng, (left.shape[0], 5), kind)
-        lines += [
-            dense(b, "b"),
-            dense(c, "c"),
-            f"buffer = mgpuMemAlloc(SpMMBufferSize({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, s), s, 0)",
-        ]
-        lines += [
-            f"SpMM({mode_a}, {mode_b}, a, b, c, {CODES[kind]}, buffer, s); DestroyDnMat(c, s); DestroyDnMat(b, s); show(c_, {c.nbytes})"
-        ]
-        expected.append(left @ MODES[mode_b](b) + c)
-        if number % 3 == 0:
-            x, y = b[:, 0].copy() if mode_b == 0 else b[0].copy(), c[:, 0].copy()
-            lines += [dense(x, "x"), dense(y, "y"), f"SpMVBufferSize({mode_a}, a, x, y, {CODES[kind]}, s)"]
-            lines += [
-                f"SpMV({mode_a}, a, x, y, {CODES[kind]}, None, s); DestroyDnVec(x, s); show(y_, {y.nbytes})"
-            ]
-            expected.append(left @ x + y)
-    done = runtime.run(BEGIN + "\n".join([*lines, "DestroySpMat(a, s)"]), device="cpu").ok()
-    for number, (found, wanted) in enumerate(zip(results(done.out, *expected), expected, strict=True)):
-        np.testing.assert_array_equal(found, wanted, err_msg=str(number))
+def test_products_with_dense_matrices(runtime: Runtime, form: str) -> None:
+    lines, expected, names = [], [], []
+
+    def product(call: str, kind: str, result: np.ndarray) -> None:
+        size = f"{call.replace('(', 'BufferSize(')}, {CODES[kind]}, s)"
+        lines.append(f"{call}, {CODES[kind]}, mgpuMemAlloc({size}, s, 0), s)")
+        expected.append(result)
+        names.append(f"{kind} {call}")
+
+    for kind, index in zip(("f4", "f8", "c8", "c16", "f2", "i4"), ("i4", "i8") * 3, strict=True):
+        rng = np.random.default_rng(len(form) + CODES[kind])
+        a = numbers(rng, (8, 12), kind, 0.3)
+        lines.append(sparse(a, form, index, "a")[0])
+        for mode_a, mode_b in itertools.product(MODES, MODES):
+            left = MODES[mode_a](a)
+            b = numbers(rng, (left.shape[1], 5) if mode_b == 0 else (5, left.shape[1]), kind)
+            c = numbers(rng, (left.shape[0], 5), kind)
+            lines += [dense(b, "b"), dense(c, "c")]
+            product(f"SpMM({mode_a}, {mode_b}, a, b, c", kind, left @ MODES[mode_b](b) + c)
+            lines.append(f"DestroyDnMat(c, s); DestroyDnMat(b, s); show(c_, {c.nbytes})")
+            if mode_b == 0:
+                x, y = b[:, 0].copy(), c[:, 0].copy()
+                lines += [dense(x, "x"), dense(y, "y")]
+                product(f"SpMV({mode_a}, a, x, y", kind, left @ x + y)
+                lines.append(f"DestroyDnVec(x, s); show(y_, {y.nbytes})")
+        lines.append("DestroySpMat(a, s)")
+    found = results(on_cpu(runtime, lines), *expected)
+    for name, result, wanted in zip(names, found, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted, err_msg=name)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["f4", "c16"])
-def test_sampled_products(runtime: Runtime, form: str, kind: str) -> None:
-    rng = np.random.default_rng(5)
-    c = numbers(rng, (6, 9), kind, 0.4)
+def test_sampled_products(runtime: Runtime, form: str) -> None:
     lines, expected = [], []
-    for mode_a, mode_b in itertools.product(MODES, MODES):
+    for kind, mode_a, mode_b in itertools.product(("f4", "c16"), MODES, MODES):
+        rng = np.random.default_rng(5 + mode_a + 3 * mode_b)
+        c = numbers(rng, (6, 9), kind, 0.4)
         create, at = sparse(c, form, "i4", "c")
         a = numbers(rng, (6, 4) if mode_a == 0 else (4, 6), kind)
         b = numbers(rng, (4, 9) if mode_b == 0 else (9, 4), kind)
         values = (MODES[mode_a](a) @ MODES[mode_b](b) + c)[tuple(at.T)]
-        lines += [create, dense(a, "a"), dense(b, "b"), f"SDDMMBufferSize({mode_a}, {mode_b}, a, b, c, 0, s)"]
         lines += [
-            f"SDDMM({mode_a}, {mode_b}, a, b, c, 0, None, s); DestroySpMat(c, s); show(c_, {values.nbytes})"
-        ]
+            create, dense(a, "a"), dense(b, "b"), f"SDDMMBufferSize({mode_a}, {mode_b}, a, b, c, 0, s)",
+            f"SDDMM({mode_a}, {mode_b}, a, b, c, 0, None, s); DestroySpMat(c, s); show(c_, {values.nbytes})",
+        ]  # fmt: skip
         expected.append(values)
-    done = runtime.run(BEGIN + "\n".join(lines), device="cpu").ok()
-    for found, wanted in zip(results(done.out, *expected), expected, strict=True):
+    for found, wanted in zip(results(on_cpu(runtime, lines), *expected), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("mode_a", "mode_b"), [(0, 0), (1, 0), (0, 2)])
-def test_products_of_sparse_matrices(runtime: Runtime, form: str, mode_a: int, mode_b: int) -> None:
-    rng = np.random.default_rng(7)
-    a = numbers(rng, (12, 6) if mode_a == 0 else (6, 12), "c16", 0.4)
-    b = numbers(rng, (6, 12) if mode_b == 0 else (12, 6), "c16", 0.4)
-    left, right = MODES[mode_a](a), MODES[mode_b](b)
-    stored = [create for create, _ in (sparse(a, form, "i4", "a"), sparse(b, form, "i8", "b"))]
-    script = f"""
-    starts, product = {hexed(np.full(13, -1))}, SpGEMMCreateDescr(s)
-    c = CreateCsr(12, 12, 0, starts, None, None, 3, 2, 5, s)
-    def step(function, size):
-        buffer = data('00' * size) if size else data('')
-        return function(product, {mode_a}, {mode_b}, a, b, c, 5, size, buffer, s)
-    step(SpGEMMWorkEstimation, step(SpGEMMWorkEstimation, 0))
-    step(SpGEMMCompute, step(SpGEMMCompute, 0))
-    rows, cols, count = c_int64(), c_int64(), c_int64()
-    SpMatGetSize(c, byref(rows), byref(cols), byref(count), s)
-    print(rows.value, cols.value, count.value)
-    indices, values = data('ff' * (4 * count.value)), data('ff' * (16 * count.value))
-    SetCsrPointers(c, starts, indices, values, s)
-    SpGEMMCopy(product, {mode_a}, {mode_b}, a, b, c, 5, s)
-    show(starts, 104); show(indices, 4 * count.value); show(values, 16 * count.value)
-    SpGEMMDestroyDescr(product, s); DestroySpMat(c, s)
-    """
-    done = runtime.run(
-        BEGIN
-        + "\n".join(
-            line.strip() if not line.startswith("        ") else line[4:]
-            for line in [*stored, *script.splitlines()]
-        ),
-        device="cpu",
-    ).ok()
-    sizes, starts, indices, values = done.out.decode().split("\n")[:4]
-    # BSR stores zeros in its blocks, too.
-    (has_a, at_a), (has_b, at_b) = ((np.zeros(m.shape, int), sparse(m, form, "i4", "m")[1]) for m in (a, b))
-    has_a[tuple(at_a.T)] = has_b[tuple(at_b.T)] = 1
-    pattern = MODES[mode_a](has_a) @ MODES[mode_b](has_b) != 0
-    assert sizes == f"12 12 {pattern.sum()}"
-    assert np.frombuffer(bytes.fromhex(starts), "i8").tolist() == [0, *np.cumsum(pattern.sum(axis=1))]
-    assert np.frombuffer(bytes.fromhex(indices), "i4").tolist() == np.argwhere(pattern)[:, 1].tolist()
-    np.testing.assert_array_equal(np.frombuffer(bytes.fromhex(values), "c16"), (left @ right)[pattern])
+def test_products_of_sparse_matrices(runtime: Runtime, form: str) -> None:
+    lines, wanted = [SPGEMM], []
+    for mode_a, mode_b in ((0, 0), (1, 0), (0, 2)):
+        rng = np.random.default_rng(7)
+        a = numbers(rng, (12, 6) if mode_a == 0 else (6, 12), "c16", 0.4)
+        b = numbers(rng, (6, 12) if mode_b == 0 else (12, 6), "c16", 0.4)
+        (make_a, at_a), (make_b, at_b) = sparse(a, form, "i4", "a"), sparse(b, form, "i8", "b")
+        lines += [make_a, make_b, f"multiply({mode_a}, {mode_b}, a, b)"]
+        has_a, has_b = np.zeros(a.shape, int), np.zeros(b.shape, int)  # BSR stores zeros in its blocks, too
+        has_a[tuple(at_a.T)] = has_b[tuple(at_b.T)] = 1
+        pattern = MODES[mode_a](has_a) @ MODES[mode_b](has_b) != 0
+        starts = np.array([0, *np.cumsum(pattern.sum(axis=1))])
+        values = (MODES[mode_a](a) @ MODES[mode_b](b))[pattern]
+        wanted.append((f"12 12 {pattern.sum()}", starts, np.argwhere(pattern)[:, 1].astype("i4"), values))
+    found = iter(on_cpu(runtime, lines))
+    for sizes, *arrays in wanted:
+        assert next(found) == sizes
+        for result, array in zip(results([next(found) for _ in arrays], *arrays), arrays, strict=True):
+            np.testing.assert_array_equal(result, array)
 
 
 def bf16(values: np.ndarray) -> np.ndarray:
@@ -234,8 +228,8 @@ def test_conversions_of_small_floats(runtime: Runtime) -> None:
             f"y_ = data('00' * 131072); y = CreateDnVec(65536, y_, {code}, s)",
             "SpMV(0, identity, x, y, 1, None, s); show(y_, 131072)",
         ]
-    done = runtime.run("exec(blobs[0])", (BEGIN + "\n".join(script)).encode(), device="cpu").ok()
-    from_half, to_half, from_bf16, to_bf16 = results(done.out, zeros, every, zeros, every)
+    arrays = results(on_cpu(runtime, script), zeros, every, zeros, every)
+    from_half, to_half, from_bf16, to_bf16 = arrays
     with np.errstate(over="ignore", invalid="ignore"):
         halves = wide.astype("f2")
     np.testing.assert_array_equal(from_half, every.view("f2").astype("f8"))
@@ -246,35 +240,31 @@ def test_conversions_of_small_floats(runtime: Runtime) -> None:
     assert (to_bf16[~finite] & 0x7FFF > 0x7F80).all()
 
 
-@pytest.mark.parametrize("kind", ["f2", "f4", "i1"])
-@pytest.mark.parametrize("flag", [0, 1, 2])
-def test_structured_matrices(runtime: Runtime, kind: str, flag: int) -> None:
-    rng = np.random.default_rng(11)
-    a = numbers(rng, (4, 10), kind)
-    ranks = np.zeros(a.shape, int)
-    for row, col in np.ndindex(a.shape):
-        group = slice(col // 4 * 4, col // 4 * 4 + 4)
-        larger = np.abs(a[row, group]) > np.abs(a[row, col])
-        ranks[row, col] = larger.sum() + (np.abs(a[row, group])[: col % 4] == np.abs(a[row, col])).sum()
-    pruned = np.where(ranks < 2, a, 0).astype(kind)
-    given = pruned if flag == 0 else a
-    b, c = numbers(rng, (10, 3), kind), numbers(rng, (4, 3), kind)
-    code = CODES[kind]
-    lines = [
-        "places = [data('00' * 44104), data('00' * 11032), data('00' * 11032)]",
-        f"a_, b_, c_ = {hexed(given)}, {hexed(b)}, {hexed(c)}",
-        f"CusparseLtCreate2To4SpMat(places[0], 4, 10, a_, {code}, s); CreateCuSparseLtDnMat(places[1], 10, 3, b_, {code}, s)",
-        f"CreateCuSparseLtDnMat(places[2], 4, 3, c_, {code}, s); sizes = (c_int64 * 3)(-1, -1, -1)",
-        f"CuSparseLtSpMMBufferSize(sizes, 0, 0, *places, {code}, {flag}, s); CuSparseLtSpMM(*places, None, None, None, s)",
-        "DestroyCuSparseLtSpMat(places[0], s); DestroyCuSparseLtDnMat(places[1], s); DestroyCuSparseLtDnMat(places[2], s)",
-        f"show(a_, {a.nbytes}); show(c_, {c.nbytes})",
-        "print(list(sizes))",
-    ]
-    done = runtime.run(BEGIN + "\n".join(lines), device="cpu").ok()
-    found_a, found_c = results(done.out, a, c)
-    np.testing.assert_array_equal(found_a, pruned)
-    np.testing.assert_array_equal(found_c, pruned @ b + c)
-    assert done.out.decode().split("\n")[2] == "[0, 0, 0]"
+def test_structured_matrices(runtime: Runtime) -> None:
+    lines, wanted = [], []
+    for kind, flag in itertools.product(("f2", "f4", "i1"), (0, 1, 2)):
+        rng = np.random.default_rng(11)
+        a = numbers(rng, (4, 10), kind)
+        ranks = np.zeros(a.shape, int)
+        for row, col in np.ndindex(a.shape):
+            group = np.abs(a[row, col // 4 * 4 : col // 4 * 4 + 4])
+            here = np.abs(a[row, col])
+            ranks[row, col] = (group > here).sum() + (group[: col % 4] == here).sum()
+        pruned = np.where(ranks < 2, a, 0).astype(kind)
+        b, c = numbers(rng, (10, 3), kind), numbers(rng, (4, 3), kind)
+        code = CODES[kind]
+        lines += [
+            "places = [data('00' * 44104), data('00' * 11032), data('00' * 11032)]",
+            f"a_, b_, c_ = {hexed(a if flag else pruned)}, {hexed(b)}, {hexed(c)}",
+            f"CusparseLtCreate2To4SpMat(places[0], 4, 10, a_, {code}, s); CreateCuSparseLtDnMat(places[1], 10, 3, b_, {code}, s)",
+            f"CreateCuSparseLtDnMat(places[2], 4, 3, c_, {code}, s); sizes = (c_int64 * 3)(-1, -1, -1)",
+            f"CuSparseLtSpMMBufferSize(sizes, 0, 0, *places, {code}, {flag}, s); CuSparseLtSpMM(*places, None, None, None, s)",
+            "DestroyCuSparseLtSpMat(places[0], s); DestroyCuSparseLtDnMat(places[1], s); DestroyCuSparseLtDnMat(places[2], s)",
+            f"show(a_, {a.nbytes}); show(c_, {c.nbytes}); show(sizes, 24)",
+        ]
+        wanted += [pruned, pruned @ b + c, np.zeros(3, "i8")]
+    for found, array in zip(results(on_cpu(runtime, lines), *wanted), wanted, strict=True):
+        np.testing.assert_array_equal(found, array)
 
 
 def test_empty_matrices(runtime: Runtime) -> None:
@@ -288,32 +278,40 @@ def test_empty_matrices(runtime: Runtime) -> None:
         "e = CreateCsr(3, 3, 0, starts, None, None, 2, 2, 0, s)",
         "SpGEMMCompute(p, 0, 0, a, d, e, 0, 1, data('00'), s); SpGEMMCopy(p, 0, 0, a, d, e, 0, s); show(starts, 16)",
     ]
-    done = runtime.run(BEGIN + "\n".join(lines), device="cpu").ok()
-    c, starts = results(done.out, np.zeros(6, "f4"), np.zeros(4, "i4"))
+    c, starts = results(on_cpu(runtime, lines), np.zeros(6, "f4"), np.zeros(4, "i4"))
     assert (c.tolist(), starts.tolist()) == ([1, 2, 3, 4, 5, 6], [0, 0, 0, 0])
 
 
 ONE_ROW = f"x = CreateDnVec(2, data('00' * 8), 0, s); y = CreateDnVec(1, data('00' * 4), 0, s); i = {hexed(np.array([0, 1, 5, 1], 'i4'))}; v = data('00' * 16)\n"
 
 
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("a = CreateCsr(1, 2, 1, i, i + 8, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "entry 0 of a sparse matrix is in row 0 and column 5; the matrix has 1 rows and 2 columns"),
-        ("a = CreateCsr(1, 2, 1, i + 4, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "row or column 0 of a sparse matrix has entries 1 to 5, but the matrix has 1"),
-        ("a = CreateCoo(1, 2, 1, i, i, v, 2, 99, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)", "the CPU has no sparse matrices with elements of cudaDataType 99: allowed are f16, bf16, f32, f64, i8, i32, complex<f32> and complex<f64>"),
-        ("a = CreateCsr(1, 3, 0, i, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s)", "the sizes of a product do not match: 1 x 3 times 2 x 1 into 1 x 1"),
-        ("CreateCoo(-1, 2, 0, i, i, v, 2, 0, s)", "a matrix has a negative size: -1 x 2, 0 entries"),
-        ("CreateBsr(1, 2, 0, 0, 2, i, i, v, 2, 2, 0, s)", "a block of a sparse matrix is empty: 0 x 2"),
-        ("SpGEMMCopy(SpGEMMCreateDescr(s), 0, 0, None, None, CreateCsr(1, 2, 1, i, i, v, 2, 2, 0, s), 0, s)", "the product of sparse matrices was not computed for this matrix"),
-        ("a = CreateCoo(1, 1, 0, i, i, v, 2, 0, s); SpGEMMCompute(SpGEMMCreateDescr(s), 0, 0, a, a, a, 0, 1, v, s)", "a product of sparse matrices needs a result made by gpu.create_csr"),
-        ("p = data('00' * 44104); CusparseLtCreate2To4SpMat(p, 1, 4, data('00' * 2 + '3c' * 6), 2, s); b = data('00' * 64); CreateCuSparseLtDnMat(b, 4, 1, v, 2, s); c = data('00' * 64); CreateCuSparseLtDnMat(c, 1, 1, v, 2, s); CuSparseLtSpMM(p, b, c, None, None, None, s); show(v, 4)", "row 0 of a 2:4 matrix has more than two entries in columns 0 to 3"),
-    ],
-)  # fmt: skip
-def test_errors_on_the_cpu(runtime: Runtime, script: str, message: str) -> None:
-    done = runtime.run(BEGIN + ONE_ROW + script, device="cpu")
-    assert (done.code, f"gpubuild: {message}" in done.err) == (1, True), done.err
-    assert "  device: cpu\n  call: mgpu" in done.err
+MISTAKES = {
+    "entry 0 of a sparse matrix is in row 0 and column 5; the matrix has 1 rows and 2 columns":
+        "a = CreateCsr(1, 2, 1, i, i + 8, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)",
+    "row or column 0 of a sparse matrix has entries 1 to 5, but the matrix has 1":
+        "a = CreateCsr(1, 2, 1, i + 4, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)",
+    "the CPU has no sparse matrices with elements of cudaDataType 99: allowed are f16, bf16, f32, f64, i8, i32, complex<f32> and complex<f64>":
+        "a = CreateCoo(1, 2, 1, i, i, v, 2, 99, s); SpMV(0, a, x, y, 0, None, s); show(v, 4)",
+    "the sizes of a product do not match: 1 x 3 times 2 x 1 into 1 x 1":
+        "a = CreateCsr(1, 3, 0, i, i, v, 2, 2, 0, s); SpMV(0, a, x, y, 0, None, s)",
+    "a matrix has a negative size: -1 x 2, 0 entries":
+        "CreateCoo(-1, 2, 0, i, i, v, 2, 0, s)",
+    "a block of a sparse matrix is empty: 0 x 2":
+        "CreateBsr(1, 2, 0, 0, 2, i, i, v, 2, 2, 0, s)",
+    "the product of sparse matrices was not computed for this matrix":
+        "SpGEMMCopy(SpGEMMCreateDescr(s), 0, 0, None, None, CreateCsr(1, 2, 1, i, i, v, 2, 2, 0, s), 0, s)",
+    "a product of sparse matrices needs a result made by gpu.create_csr":
+        "a = CreateCoo(1, 1, 0, i, i, v, 2, 0, s); SpGEMMCompute(SpGEMMCreateDescr(s), 0, 0, a, a, a, 0, 1, v, s)",
+    "row 0 of a 2:4 matrix has more than two entries in columns 0 to 3":
+        "p = data('00' * 44104); CusparseLtCreate2To4SpMat(p, 1, 4, data('00' * 2 + '3c' * 6), 2, s); b = data('00' * 64); CreateCuSparseLtDnMat(b, 4, 1, v, 2, s); c = data('00' * 64); CreateCuSparseLtDnMat(c, 1, 1, v, 2, s); CuSparseLtSpMM(p, b, c, None, None, None, s); show(v, 4)",
+}  # fmt: skip
+
+
+def test_errors_on_the_cpu(runtime: Runtime) -> None:
+    scripts = [(BEGIN + ONE_ROW + script, {}) for script in MISTAKES.values()]
+    for message, done in zip(MISTAKES, runtime.each(scripts, device="cpu"), strict=True):
+        assert (done.code, f"gpubuild: {message}" in done.err) == (1, True), done.err
+        assert "  device: cpu\n  call: mgpu" in done.err
 
 
 # ---- through cuSPARSE and hipSPARSE ----
@@ -501,5 +499,5 @@ def test_calls_for_2to4_matrices(
 )  # fmt: skip
 def test_failures_of_cusparselt(runtime: Runtime, settings: dict[str, object], message: str) -> None:
     options: dict[str, object] = {"device": "cuda", "sparse": True, "cuda": "9.0", **settings}
-    done = runtime.run(BEGIN + STRUCTURED, **options)  # type: ignore[arg-type]
+    done = runtime.run(BEGIN + STRUCTURED, **options)
     assert (done.code, message in done.err) == (1, True), done.err

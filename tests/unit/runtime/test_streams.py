@@ -1,8 +1,8 @@
 """Streams of the CPU device: order, concurrency, the end of a program; from C and through the mgpu* ABI."""
 
-from __future__ import annotations
-
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,38 +16,49 @@ PARTS = (
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 
-def stress(
-    folder: Path, program: str, sanitizer: str = "", *flags: str, stream_flags: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    """Build a stress program and run it; skips when the C compiler has no such sanitizer."""
-    options = [*FLAGS, *flags, *([f"-fsanitize={sanitizer}"] if sanitizer else [])]
-    streams = RUNTIME / "cpu" / "cpu_stream.c"
-    for command in (
-        ["cc", *options, *stream_flags, "-c", streams, "-o", folder / "streams.o"],
-        ["cc", *options, HERE / program, folder / "streams.o", *(RUNTIME / name for name in PARTS),
-         "-ldl", "-o", folder / "stress"],
-    ):  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode and sanitizer and "san" in done.stderr:
-            pytest.skip("no such sanitizer here")
-        assert done.returncode == 0, done.stderr
+def cc(folder: Path, sanitizer: str, *arguments: object) -> None:
+    """Compile; skips when the C compiler has no such sanitizer."""
+    command = ["cc", *FLAGS, *([f"-fsanitize={sanitizer}"] if sanitizer else []), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode and sanitizer and "san" in done.stderr:
+        pytest.skip("no such sanitizer here")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]]:
+    """Compiles what programs need beside the streams, once for each sanitizer."""
+
+    def compiled(sanitizer: str) -> list[Path]:
+        folder = tmp_path_factory.mktemp("parts")
+        cc(folder, sanitizer, "-c", *(RUNTIME / name for name in PARTS))
+        return [*folder.glob("*.o")]
+
+    return cache(compiled)
+
+
+def run_stress(folder: Path, sanitizer: str, *arguments: object) -> None:
+    cc(folder, sanitizer, *arguments, "-ldl", "-o", "stress")
     done = subprocess.run([folder / "stress"], capture_output=True, text=True, timeout=120, check=False)
     if "unexpected memory mapping" in done.stderr:
         pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
-    return done
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+STREAMS = RUNTIME / "cpu" / "cpu_stream.c"
 
 
 @pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
 @pytest.mark.parametrize("program", ["stress_streams.c", "stress_tasks.c"])
-def test_stress(tmp_path: Path, program: str, sanitizer: str) -> None:
-    done = stress(tmp_path, program, sanitizer)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+def test_stress(tmp_path: Path, parts: Callable[[str], list[Path]], program: str, sanitizer: str) -> None:
+    run_stress(tmp_path, sanitizer, HERE / program, STREAMS, *parts(sanitizer))
 
 
-def test_without_any_thread_who_waits_does_the_work(tmp_path: Path) -> None:
-    none = ("-Dpthread_create=no_thread",)
-    done = stress(tmp_path, "stress_streams.c", "", "-DNO_RUNNERS", stream_flags=none)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+def test_without_any_thread_who_waits_does_the_work(
+    tmp_path: Path, parts: Callable[[str], list[Path]]
+) -> None:
+    cc(tmp_path, "", "-Dpthread_create=no_thread", "-c", STREAMS)
+    run_stress(tmp_path, "", "-DNO_RUNNERS", HERE / "stress_streams.c", "cpu_stream.o", *parts(""))
 
 
 # slow(ptr x): sleeps a while, then x[0] += 1; meet(ptr x): x[0] += 1, then waits until it is 2; fail().

@@ -1,7 +1,5 @@
 """Copies and fills of elements of any size and of memrefs with gaps, on every back end."""
 
-from __future__ import annotations
-
 import pytest
 from unit.runtime.programs import Runtime
 
@@ -23,30 +21,17 @@ BEGIN = """
 DEVICES = [{"device": "cpu"}, {"cuda": "sm_90"}, {"hip": "gfx90a"}]
 
 
+ELEMENTS = (
+    "ab", "abcd", "aaaa", "01020304", "0102030405060708", "0102030401020304", "0102010201020102",
+    "5555555555555555", "000102030405060708090a0b0c0d0e0f", "010203", "010203040506",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("device", DEVICES, ids=["cpu", "cuda", "hip"])
-@pytest.mark.parametrize(
-    "element",
-    [
-        "ab",
-        "abcd",
-        "aaaa",
-        "01020304",
-        "0102030405060708",
-        "0102030401020304",
-        "0102010201020102",
-        "5555555555555555",
-        "000102030405060708090a0b0c0d0e0f",
-        "010203",
-        "010203040506",
-    ],
-)
-def test_elements_of_every_size(runtime: Runtime, device: dict[str, str], element: str) -> None:
-    script = f"""
-    set(data, bytes.fromhex('{element}'), [3], [1])
-    show(64)
-    """
-    expected = (element * 3).ljust(128, "0")
-    assert runtime.run(BEGIN + script, **device).ok().out.decode() == expected + "\n"
+def test_elements_of_every_size(runtime: Runtime, device: dict[str, str]) -> None:
+    fill = "    set(data, bytes.fromhex('{}'), [3], [1])\n    show(64)\n"
+    ended = runtime.each([(BEGIN + fill.format(element), {}) for element in ELEMENTS], **device)
+    assert [done.ok().out.decode().strip() for done in ended] == [(e * 3).ljust(128, "0") for e in ELEMENTS]
 
 
 @pytest.mark.parametrize("device", DEVICES, ids=["cpu", "cuda", "hip"])

@@ -1,7 +1,5 @@
 """Shared libraries with the runtime in them, which programs open with dlopen and close again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -46,19 +44,10 @@ def built(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> P
 )
 def test_a_library_is_closed(built: Path, what: str, threads: int) -> None:
     """Its threads stay: what they run is not unloaded."""
-    done = subprocess.run(
-        [built / "program", what, "./first.so", built / "second.so"],
-        env={
-            **os.environ,
-            **sanitizer_environment(),
-            "GPUBUILD_DEVICE": "cpu",
-            "GPUBUILD_CPU_THREADS": str(threads),
-            "IMAGE": str(built / "image.so"),
-        },
-        cwd=built,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    image = {"IMAGE": str(built / "image.so")}
+    device = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": str(threads)}
+    environment = {**os.environ, **sanitizer_environment(), **device, **image}
+    command = [built / "program", what, "./first.so", built / "second.so"]
+    options = {"cwd": built, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run(command, env=environment, check=False, **options)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

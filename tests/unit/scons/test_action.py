@@ -1,7 +1,5 @@
 """Action: what SCons compares and prints for a step."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +13,14 @@ from gpubuild.scons.tool import StepAction
 
 
 def params(**options: object) -> CompileParams:
-    return CompileParams(module="k", target=replace(TARGETS["sm_60"], **options))  # type: ignore[arg-type]
+    return CompileParams(module="k", target=replace(TARGETS["sm_60"], **options))
 
 
 STEP = Step(
-    id="p/compile/k/old_gpu",
-    kind=StepKind.COMPILE,
-    params=params(),
-    inputs=(),
-    program="p",
-    module="k",
-    target="old_gpu",
-    tools=("ptxas",),
-)
+    id="p/compile/k/old_gpu", kind=StepKind.COMPILE, params=params(), inputs=(), program="p", module="k",
+    target="old_gpu", tools=("ptxas",),
+)  # fmt: skip
+OF_NO_PROGRAM = {"module": "", "target": "", "program": ""}
 
 
 class FakeSession:
@@ -72,13 +65,11 @@ def test_dollars_are_not_variables_of_scons() -> None:
         ({}, "compile @k for old_gpu (p)"),
         ({"kind": StepKind.LINK, "params": LinkParams(), "module": "", "target": ""}, "link p"),
         (
-            {"id": "p/outline/a/b.mlir", "kind": StepKind.OUTLINE, "params": OutlineParams()}
-            | {"module": "", "target": "", "program": ""},
+            OF_NO_PROGRAM | {"id": "p/outline/a/b.mlir", "kind": StepKind.OUTLINE, "params": OutlineParams()},
             "split a/b.mlir",
         ),
         (
-            {"id": "runtime", "kind": StepKind.RUNTIME, "params": RuntimeParams()}
-            | {"module": "", "target": "", "program": ""},
+            OF_NO_PROGRAM | {"id": "runtime", "kind": StepKind.RUNTIME, "params": RuntimeParams()},
             "compile the runtime",
         ),
     ],

@@ -1,7 +1,5 @@
 """Tool: what it does with SCons' environments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

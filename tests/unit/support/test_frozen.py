@@ -1,7 +1,5 @@
 """Frozen classes are what ``dataclass(frozen=True, slots=True, kw_only=True)`` makes, seen from outside."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import pickle

@@ -1,7 +1,5 @@
 """Text: bytes, characters and columns of a terminal are three things; paths and names as shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

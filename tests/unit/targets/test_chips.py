@@ -30,10 +30,7 @@ def llvm_names(triple: str) -> tuple[set[str], set[str]]:
     return names[0], names[1]
 
 
-@pytest.mark.parametrize(
-    ("vendor", "triple"),
-    [(AMD, "amdgcn-amd-amdhsa"), (CPU, X86), (CPU, ARM)],
-)
+@pytest.mark.parametrize(("vendor", "triple"), [(AMD, "amdgcn-amd-amdhsa"), (CPU, X86), (CPU, ARM)])
 def test_tables_are_what_llvm_lists(vendor: Vendor, triple: str) -> None:
     cpus, features = llvm_names(triple)
     if vendor is AMD:

@@ -1,7 +1,5 @@
 """What differs between kinds of targets is asked of their vendors: no other code compares kinds."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

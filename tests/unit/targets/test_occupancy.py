@@ -1,7 +1,5 @@
 """Occupancy against numbers of NVIDIA's calculator and of LLVM's own (waves per EU times SIMDs)."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """clang-linker-wrapper and CUDA's linker: found whole or not at all, known by all they consist of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the answers of the tool chain rest on: all that a receipt must see unchanged."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -90,19 +88,17 @@ def test_an_override_is_taken_and_its_content_is_its_identity(tmp_path: Path, na
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "variable"),
+    ("name", "variable"),
     [
-        ("ptxas", "ptxas", "GPUBUILD_PTXAS"),
-        ("ld.lld", "lld", "GPUBUILD_LLD"),
-        ("libdevice", "libdevice", "GPUBUILD_LIBDEVICE"),
-        ("cc", "cc", "GPUBUILD_CC"),
-        ("cxx", "cxx", "GPUBUILD_CXX"),
+        ("ptxas", "GPUBUILD_PTXAS"),
+        ("ld.lld", "GPUBUILD_LLD"),
+        ("libdevice", "GPUBUILD_LIBDEVICE"),
+        ("cc", "GPUBUILD_CC"),
+        ("cxx", "GPUBUILD_CXX"),
     ],
 )
-def test_a_wrong_override_is_an_error_not_a_fallback(
-    tmp_path: Path, name: str, field: str, variable: str
-) -> None:
-    toolchain = Toolchain(replace(BARE, **{field: tmp_path / "nothing"}))
+def test_a_wrong_override_is_an_error_not_a_fallback(tmp_path: Path, name: str, variable: str) -> None:
+    toolchain = Toolchain(Settings.from_environ({variable: str(tmp_path / "nothing")}))
     with pytest.raises(ToolNotFoundError, match=f"{variable} names .*nothing") as caught:
         toolchain.require(name)
     assert caught.value.hint
@@ -159,16 +155,16 @@ def test_a_shim_script_is_refused_with_the_reason(tmp_path: Path, memo_path: Pat
     assert "is a script, not a compiler" in row.problem
 
 
-def test_a_compiler_cache_is_refused(tmp_path: Path) -> None:
-    shutil.copy("/bin/true", tmp_path / "ccache")
-    (tmp_path / "cc").symlink_to("ccache")
-    with pytest.raises(UnusableCompilerError, match="ccache"):
-        examine("cc", tmp_path / "cc", Memo(None))
-
-
-def test_a_program_that_is_no_compiler_is_refused(tmp_path: Path) -> None:
-    shutil.copy("/bin/false", tmp_path / "cc")
-    with pytest.raises(UnusableCompilerError, match="fails on `--version`"):
+@pytest.mark.parametrize(
+    ("program", "name", "message"),
+    [("/bin/true", "ccache", "ccache"), ("/bin/false", "tool", "fails on `--version`")],
+)
+def test_a_program_that_is_no_compiler_is_refused(
+    tmp_path: Path, program: str, name: str, message: str
+) -> None:
+    shutil.copy(program, tmp_path / name)
+    (tmp_path / "cc").symlink_to(name)
+    with pytest.raises(UnusableCompilerError, match=message):
         examine("cc", tmp_path / "cc", Memo(None))
 
 
@@ -274,11 +270,16 @@ def test_another_version_beside_a_compilers_files(own_gcc: tuple[Path, Path]) ->
 # --- gpubuild itself ---
 
 
-def test_our_own_code_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Our own package in a folder that can be changed."""
     copy = tmp_path / "gpubuild"
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(find_module._PACKAGE, copy, ignore=ignore)
+    shutil.copytree(find_module._PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(find_module, "_PACKAGE", copy)
+    return copy
+
+
+def test_our_own_code_is_a_tool(copy: Path) -> None:
     before = Toolchain(BARE).require("gpubuild").fingerprint
     with (copy / "cli" / "__init__.py").open("a") as stream:
         stream.write("# what is printed changes no output of a step\n")
@@ -292,11 +293,8 @@ def test_our_own_code_is_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_our_own_code_is_read_again_only_where_it_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = tmp_path / "gpubuild"
-    shutil.copytree(find_module._PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(find_module, "_PACKAGE", copy)
     read: list[Path] = []
 
     def tree_fingerprint(root: Path, files: Iterable[str]) -> str:
@@ -306,7 +304,7 @@ def test_our_own_code_is_read_again_only_where_it_changed(
     monkeypatch.setattr(own, "tree_fingerprint", tree_fingerprint)
 
     def fingerprint() -> str:
-        return Toolchain(BARE, memo=tmp_path / "tools.json").require("gpubuild").fingerprint
+        return Toolchain(BARE, memo=copy.parent / "tools.json").require("gpubuild").fingerprint
 
     first = fingerprint()
     assert fingerprint() == first

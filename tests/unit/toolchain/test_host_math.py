@@ -1,7 +1,5 @@
 """Host math: the fingerprint covers what MLIR and LLVM call, and notices other variants of it."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil
@@ -9,6 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import llvmlite
@@ -28,6 +27,8 @@ EXACT = {
     "round", "roundf", "sqrt", "sqrtf",
 }  # fmt: skip
 OTHERWISE_PROBED = {"sincos"}  # the code of sin and cos
+PROBE = "from gpubuild.toolchain.host_math import probe; print(probe())"
+SYMBOL = [("name", "u4"), ("kind", "u2"), ("section", "u2"), ("value", "u8"), ("size", "u8")]  # Elf64_Sym
 
 
 def tunable(variable: str | None) -> dict[str, str]:
@@ -35,6 +36,7 @@ def tunable(variable: str | None) -> dict[str, str]:
     return environment | ({"GLIBC_TUNABLES": variable} if variable else {})
 
 
+@cache
 def elsewhere(code: str, variable: str | None) -> str:
     """What ``code`` prints in a process of its own that starts with these variants."""
     command = [sys.executable, "-c", code]
@@ -49,15 +51,19 @@ def shared_libraries() -> Iterator[Path]:
         yield from (Path(part).parents[1] / "llvm/lib").glob("libLLVM*.so")
 
 
+def symbols(path: Path, *, undefined: bool) -> Iterator[str]:
+    with path.open("rb") as stream:
+        file = ELFFile(stream)
+        table = file.get_section_by_name(".dynsym")
+        names = file.get_section(table["sh_link"]).data()
+        entries = np.frombuffer(table.data(), SYMBOL)  # of LLVM these are a hundred thousand
+    for start in entries["name"][(entries["section"] == 0) == undefined].tolist():
+        yield names[start : names.index(0, start)].decode()
+
+
 def test_every_function_that_mlir_and_llvm_call_is_probed() -> None:
-    with library().open("rb") as stream:
-        symbols = ELFFile(stream).get_section_by_name(".dynsym").iter_symbols()
-        of_libm = {s.name for s in symbols if s["st_shndx"] != "SHN_UNDEF"}
-    called: set[str] = set()
-    for path in shared_libraries():
-        with path.open("rb") as stream:
-            symbols = ELFFile(stream).get_section_by_name(".dynsym").iter_symbols()
-            called |= {s.name for s in symbols if s["st_shndx"] == "SHN_UNDEF"} & of_libm
+    of_libm = set(symbols(library(), undefined=False))
+    called = {name for path in shared_libraries() for name in symbols(path, undefined=True)} & of_libm
     assert {"exp", "powf"} <= called
     probed = {*host_math.FUNCTIONS, *(f"{name}f" for name in host_math.FUNCTIONS)}
     assert called - EXACT - OTHERWISE_PROBED <= probed
@@ -81,12 +87,11 @@ def test_hard_points_are_hard_to_round(name: str, count: int) -> None:
 
 
 def test_other_variants_are_another_tool_and_only_those() -> None:
-    probe = "from gpubuild.toolchain.host_math import probe; print(probe())"
     results = "import math; print([math.exp(n / 1000) for n in range(40000)])"
-    assert elsewhere(probe, None) == host_math.probe() or "GLIBC_TUNABLES" in os.environ
-    assert elsewhere(probe, "glibc.cpu.hwcaps=-ERMS") == elsewhere(probe, None)  # how memory is copied
+    assert elsewhere(PROBE, None) == host_math.probe() or "GLIBC_TUNABLES" in os.environ
+    assert elsewhere(PROBE, "glibc.cpu.hwcaps=-ERMS") == elsewhere(PROBE, None)  # how memory is copied
     rounds_alike = elsewhere(results, OTHER_VARIANTS) == elsewhere(results, None)
-    assert (elsewhere(probe, OTHER_VARIANTS) == elsewhere(probe, None)) == rounds_alike
+    assert (elsewhere(PROBE, OTHER_VARIANTS) == elsewhere(PROBE, None)) == rounds_alike
 
 
 def test_the_results_are_remembered_for_one_start_and_one_setting(
@@ -128,6 +133,5 @@ def test_a_clang_rounds_as_the_c_library_does_and_gcc_by_itself(tmp_path: Path) 
         copy.symlink_to(gcc)
         code = identity.format(str(copy))
         found[name] = elsewhere(code, None) == elsewhere(code, OTHER_VARIANTS)
-    probe = "from gpubuild.toolchain.host_math import probe; print(probe())"
     assert found["gcc"]
-    assert found["clang"] == (elsewhere(probe, None) == elsewhere(probe, OTHER_VARIANTS))
+    assert found["clang"] == (elsewhere(PROBE, None) == elsewhere(PROBE, OTHER_VARIANTS))

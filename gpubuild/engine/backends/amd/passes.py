@@ -32,6 +32,7 @@ from gpubuild.engine.legalize import (
     arith_expansions,
     debug_variables,
     subgroup_reduce,
+    unroll_and_jam,
     unsupported_ops,
     workarounds,
 )
@@ -148,6 +149,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
     debug_variables.RECORD,
     *replaceable(
         ops.EXPAND_MATRICES,
+        unroll_and_jam.JAM,
         *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal),
         *EXPAND_OPERATIONS,

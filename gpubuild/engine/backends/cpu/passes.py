@@ -20,6 +20,7 @@ from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
     count_in_indices,
     lift_branches,
     open_divergent_loops,
+    separate_parallel_loops,
     simplify_structures,
 )
 from gpubuild.engine.backends.cpu.fission.tree_reductions import shorten_trees
@@ -151,6 +152,7 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="add-workgroup-functions", run=add_workgroup_functions),
     _each("lift-control-flow", lift_branches),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),
+    _each("separate-parallel-loops", separate_parallel_loops),
     _each("structure-control-flow", simplify_structures),
     _each("index-loop-counters", count_in_indices),
     _each("allocate-private-attributions", allocate_attributions),

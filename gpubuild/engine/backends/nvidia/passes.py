@@ -33,6 +33,7 @@ from gpubuild.engine.legalize import (
     memory_ops,
     memory_spaces,
     subgroup_reduce,
+    unroll_and_jam,
     unsupported_ops,
 )
 from gpubuild.engine.legalize import workarounds as generic_workarounds
@@ -109,6 +110,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     *replaceable(
         memory_spaces.NAME_PRIVATE,
         tensor_cores.EXPAND_MATRICES,
+        unroll_and_jam.JAM,
         *LOWER_STRUCTURES,
         unsupported_ops.checking(_refusal, tensor_cores.misaligned),
         subgroup_reduce.EXPAND_SIZE,

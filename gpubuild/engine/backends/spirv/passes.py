@@ -34,6 +34,7 @@ from gpubuild.engine.legalize import (
     memory_spaces,
     subgroup_reduce,
     subgroup_shuffle,
+    unroll_and_jam,
     unsupported_ops,
     workarounds,
 )
@@ -96,6 +97,7 @@ def _check_count(kernel: ir.Operation, state: SpirvLowering) -> None:
 PASSES: tuple[Pass[SpirvLowering], ...] = (
     *replaceable(
         memory_spaces.NAME_PRIVATE,
+        unroll_and_jam.JAM,
         *LOWER_STRUCTURES,
         unsupported_ops.checking(ops.refusal),
         ops.EXPAND_MATRICES,

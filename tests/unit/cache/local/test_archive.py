@@ -1,10 +1,9 @@
-from __future__ import annotations
-
 import gzip
 import io
 import json
 import os
 import tarfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,44 +19,41 @@ OTHER_KEY = digest_bytes(b"another key")
 
 @pytest.fixture
 def store(tmp_path: Path):
-    opened = DiskStore(tmp_path / "cache")
-    assert opened.publish(KEY, *make_result(tmp_path / "out"))
-    other = {"object": b"other" * 300, "asm": CONTENT["asm"]}
-    assert opened.publish(OTHER_KEY, *make_result(tmp_path / "out2", other))
-    yield opened
-    opened.close()
+    with closing(DiskStore(tmp_path / "cache")) as opened:
+        assert opened.publish(KEY, *make_result(tmp_path / "out"))
+        other = {"object": b"other" * 300, "asm": CONTENT["asm"]}
+        assert opened.publish(OTHER_KEY, *make_result(tmp_path / "out2", other))
+        yield opened
 
 
 def complete(directory: Path, scratch: Path, *, other: bool = True) -> None:
-    reader = DiskStore(directory)
-    assert reader.lookup(KEY) == make_result(scratch / "expected")[0]
-    assert (reader.lookup(OTHER_KEY) is not None) == other
-    for blob in reader.lookup(KEY).blobs:
-        assert reader.fetch(blob, scratch / "copy")
-        assert (scratch / "copy").read_bytes() == CONTENT[blob.name]
-    reader.close()
+    with closing(DiskStore(directory)) as reader:
+        assert reader.lookup(KEY) == make_result(scratch / "expected")[0]
+        assert (reader.lookup(OTHER_KEY) is not None) == other
+        for blob in reader.lookup(KEY).blobs:
+            assert reader.fetch(blob, scratch / "copy")
+            assert (scratch / "copy").read_bytes() == CONTENT[blob.name]
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tgz"])
 def test_there_and_back(store: DiskStore, tmp_path: Path, name: str) -> None:
     done = export_archive(store, tmp_path / name, None)
     assert (done.records, done.blobs, done.missing) == (2, 4, 0)
-    target = DiskStore(tmp_path / "second")
-    taken = import_archive(target, tmp_path / name)
-    target.close()
+    with closing(DiskStore(tmp_path / "second")) as target:
+        taken = import_archive(target, tmp_path / name)
     assert (taken.records, taken.blobs, taken.problems) == (2, 4, ())
     assert taken.size_bytes == done.size_bytes
     complete(tmp_path / "second", tmp_path)
-    again = DiskStore(tmp_path / "second")
-    assert import_archive(again, tmp_path / name).size_bytes == 0, "existing results are not imported again"
-    again.close()
+    with closing(DiskStore(tmp_path / "second")) as again:
+        assert import_archive(again, tmp_path / name).size_bytes == 0, (
+            "existing results are not imported again"
+        )
 
 
 def test_only_what_was_asked_for(store: DiskStore, tmp_path: Path) -> None:
     assert export_archive(store, tmp_path / "a.tar", {KEY}).records == 1
-    target = DiskStore(tmp_path / "second")
-    import_archive(target, tmp_path / "a.tar")
-    target.close()
+    with closing(DiskStore(tmp_path / "second")) as target:
+        import_archive(target, tmp_path / "a.tar")
     complete(tmp_path / "second", tmp_path, other=False)
 
 
@@ -113,23 +109,22 @@ def take(data: bytes, tmp_path: Path, **options):
     """Import into a new cache; whatever is served from it afterwards must be right."""
     (tmp_path / "bad.tar").write_bytes(data)
     number = len(list(tmp_path.glob("taken*")))
-    target = DiskStore(tmp_path / f"taken{number}")
-    done = import_archive(target, tmp_path / "bad.tar", **options)
-    for key in (KEY, OTHER_KEY):
-        found = target.lookup(key)
-        for blob in found.blobs if found else ():
-            assert target.fetch(blob, tmp_path / "copy")
-            assert digest_bytes((tmp_path / "copy").read_bytes()) == blob.digest
-    records = target.stats().records
-    assert target.stats().quarantined == 0
-    target.close()
+    with closing(DiskStore(tmp_path / f"taken{number}")) as target:
+        done = import_archive(target, tmp_path / "bad.tar", **options)
+        for key in (KEY, OTHER_KEY):
+            found = target.lookup(key)
+            for blob in found.blobs if found else ():
+                assert target.fetch(blob, tmp_path / "copy")
+                assert digest_bytes((tmp_path / "copy").read_bytes()) == blob.digest
+        records = target.stats().records
+        assert target.stats().quarantined == 0
     assert records == done.records
     assert not list((tmp_path / f"taken{number}" / "tmp").iterdir())
     return done
 
 
 def test_every_truncation_of_the_small_parts(archive: bytes, tmp_path: Path) -> None:
-    lengths = {*range(0, 600, 5), *range(600, len(archive) - 1024, 97), len(archive) - 1025}
+    lengths = {*range(0, 600, 11), *range(600, len(archive) - 1024, 97), len(archive) - 1025}
     for length in sorted(lengths):
         done = take(archive[:length], tmp_path)
         assert done.problems
@@ -137,7 +132,7 @@ def test_every_truncation_of_the_small_parts(archive: bytes, tmp_path: Path) -> 
 
 
 def test_a_flipped_bit_anywhere(archive: bytes, tmp_path: Path) -> None:
-    for n, position in enumerate([*range(0, 600, 3), *range(600, len(archive) - 1024, 61)]):
+    for n, position in enumerate([*range(0, 600, 7), *range(600, len(archive) - 1024, 103)]):
         bad = bytearray(archive)
         bad[position] ^= 1 << n % 8
         take(bytes(bad), tmp_path)

@@ -1,9 +1,8 @@
-from __future__ import annotations
-
 import os
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.open_store import open_store
-from gpubuild.cache.store import NullStore
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import ActionResult
 
@@ -21,9 +18,16 @@ OTHER_KEY = digest_bytes(b"another key")
 
 @pytest.fixture
 def store(tmp_path: Path):
-    opened = DiskStore(tmp_path / "cache")
-    yield opened
-    opened.close()
+    with closing(DiskStore(tmp_path / "cache")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def result(store: DiskStore, tmp_path: Path) -> ActionResult:
+    """What ``store`` has under KEY."""
+    result, files = make_result(tmp_path / "out")
+    assert store.publish(KEY, result, files)
+    return result
 
 
 def mode(path: Path) -> int:
@@ -36,20 +40,19 @@ def test_what_is_published_is_found_by_another_store(store: DiskStore, tmp_path:
     assert store.publish(KEY, result, files)
     store.close()
 
-    again = DiskStore(tmp_path / "cache")
-    assert again.lookup(KEY) == result
-    assert again.lookup(OTHER_KEY) is None
-    for blob in result.blobs:
-        assert again.fetch(blob, tmp_path / "build" / blob.name)
-        assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
-    assert again.warnings == ()
-    assert sorted(p.name for p in (tmp_path / "build").iterdir()) == sorted(CONTENT)
-    again.close()
+    with closing(DiskStore(tmp_path / "cache")) as again:
+        assert again.lookup(KEY) == result
+        assert again.lookup(OTHER_KEY) is None
+        for blob in result.blobs:
+            assert again.fetch(blob, tmp_path / "build" / blob.name)
+            assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
+        assert again.warnings == ()
+        assert sorted(p.name for p in (tmp_path / "build").iterdir()) == sorted(CONTENT)
 
 
-def test_fetch_replaces_what_is_there_and_sets_the_mode(store: DiskStore, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    store.publish(KEY, result, files)
+def test_fetch_replaces_what_is_there_and_sets_the_mode(
+    store: DiskStore, result: ActionResult, tmp_path: Path
+) -> None:
     destination = tmp_path / "old"
     destination.write_text("old")
     destination.chmod(0o400)
@@ -63,9 +66,9 @@ def test_fetch_replaces_what_is_there_and_sets_the_mode(store: DiskStore, tmp_pa
         os.umask(old)
 
 
-def test_an_edited_build_output_does_not_reach_the_cache(store: DiskStore, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    store.publish(KEY, result, files)
+def test_an_edited_build_output_does_not_reach_the_cache(
+    store: DiskStore, result: ActionResult, tmp_path: Path
+) -> None:
     blob = result.blobs[0]
     assert store.fetch(blob, tmp_path / "copy")
     with (tmp_path / "copy").open("ab") as stream:
@@ -74,9 +77,8 @@ def test_an_edited_build_output_does_not_reach_the_cache(store: DiskStore, tmp_p
     assert (tmp_path / "second").read_bytes() == CONTENT[blob.name]
 
 
-def test_only_the_owner_can_read_the_cache(store: DiskStore, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    store.publish(KEY, result, files)
+@pytest.mark.usefixtures("result")
+def test_only_the_owner_can_read_the_cache(tmp_path: Path) -> None:
     directory = tmp_path / "cache"
     for path in [directory, *directory.rglob("*")]:
         if path.is_dir():
@@ -88,36 +90,23 @@ def test_only_the_owner_can_read_the_cache(store: DiskStore, tmp_path: Path) -> 
 
 def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir(mode=0o755)
-    store = DiskStore(tmp_path / "cache")
-    store.lookup(KEY)
-    assert mode(tmp_path / "cache") == 0o755
-    assert mode(tmp_path / "cache" / "cas") == 0o700
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        store.lookup(KEY)
+        assert mode(tmp_path / "cache") == 0o755
+        assert mode(tmp_path / "cache" / "cas") == 0o700
 
 
-def test_a_file_that_changed_is_not_stored(store: DiskStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_a_file_that_changed_is_not_stored(store: DiskStore, tmp_path: Path, known: bool) -> None:
     result, files = make_result(tmp_path / "out")
+    if known:
+        assert store.publish(OTHER_KEY, result, files)
     files["asm"].write_bytes(b"edited while the step ran")
     assert not store.publish(KEY, result, files)
     assert store.lookup(KEY) is None
     assert "changed before it was stored" in store.warnings[0]
-
-
-def test_a_file_that_changed_is_not_stored_under_a_known_digest_either(
-    store: DiskStore, tmp_path: Path
-) -> None:
-    result, files = make_result(tmp_path / "out")
-    assert store.publish(KEY, result, files)
-    files["asm"].write_bytes(b"edited")
-    assert not store.publish(OTHER_KEY, result, files)
-    assert store.lookup(OTHER_KEY) is None
-
-
-def test_an_output_that_vanished_is_not_stored(store: DiskStore, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
     files["object"].unlink()
     assert not store.publish(KEY, result, files)
-    assert len(store.warnings) == 1
 
 
 @pytest.mark.parametrize("key", ["", "../../x", "A" * 64, "a" * 63, "a" * 63 + "\n"])
@@ -128,9 +117,8 @@ def test_what_is_not_a_digest_is_a_miss(store: DiskStore, tmp_path: Path, key) -
     assert not store.fetch(replace(result.blobs[0], digest=key), tmp_path / "copy")
 
 
-def test_discard(store: DiskStore, tmp_path: Path) -> None:
-    result, files = make_result(tmp_path / "out")
-    store.publish(KEY, result, files)
+@pytest.mark.usefixtures("result")
+def test_discard(store: DiskStore) -> None:
     store.discard(KEY)
     store.discard(OTHER_KEY)
     assert store.lookup(KEY) is None
@@ -174,42 +162,31 @@ def test_a_read_only_store_serves_and_does_not_write(store: DiskStore, tmp_path:
     store.publish(KEY, result, files)
     store.close()
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("*")}
-    reader = DiskStore(tmp_path / "cache", read_only=True)
-    assert reader.lookup(KEY) == result
-    assert reader.fetch(result.blobs[1], tmp_path / "copy")
-    assert not reader.publish(OTHER_KEY, result, files)
-    assert reader.lookup(OTHER_KEY) is None
-    reader.discard(KEY)
-    assert reader.clear() == 0
-    assert reader.stats().records == 1
-    reader.close()
+    with closing(DiskStore(tmp_path / "cache", read_only=True)) as reader:
+        assert reader.lookup(KEY) == result
+        assert reader.fetch(result.blobs[1], tmp_path / "copy")
+        assert not reader.publish(OTHER_KEY, result, files)
+        assert reader.lookup(OTHER_KEY) is None
+        reader.discard(KEY)
+        assert reader.clear() == 0
+        assert reader.stats().records == 1
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("*")} == before
 
 
 def test_a_folder_whose_name_is_not_utf_8(tmp_path: Path) -> None:
     directory = tmp_path / os.fsdecode(b"pr\xff")
     result, files = make_result(tmp_path / "out")
-    store = DiskStore(directory)
-    assert store.publish(KEY, result, files)
-    assert store.identity
-    store.close()
-    reader = DiskStore(directory, read_only=True)
-    assert reader.lookup(KEY) == result
-    assert reader.warnings == ()
-    reader.close()
+    with closing(DiskStore(directory)) as store:
+        assert store.publish(KEY, result, files)
+        assert store.identity
+    with closing(DiskStore(directory, read_only=True)) as reader:
+        assert reader.lookup(KEY) == result
+        assert reader.warnings == ()
 
 
 def test_nothing_is_created_before_the_first_request(tmp_path: Path) -> None:
     DiskStore(tmp_path / "cache").close()
     assert not (tmp_path / "cache").exists()
-
-
-def test_no_cache(tmp_path: Path) -> None:
-    store = open_store(None)
-    result, files = make_result(tmp_path / "out")
-    assert isinstance(store, NullStore)
-    assert not store.publish(KEY, result, files)
-    assert store.lookup(KEY) is None
 
 
 def test_importing_the_cache_does_not_import_sqlite3() -> None:
@@ -219,7 +196,6 @@ def test_importing_the_cache_does_not_import_sqlite3() -> None:
 
 def test_a_folder_whose_content_cannot_be_asked_for_is_not_used(tmp_path: Path) -> None:
     """Asking leads to an error other than that nothing is there, as in a folder that may not be entered."""
-    opened = DiskStore(tmp_path / ("x" * 300))
-    assert opened.lookup(digest_bytes(b"anything")) is None
-    opened.close()
+    with closing(DiskStore(tmp_path / ("x" * 300))) as opened:
+        assert opened.lookup(digest_bytes(b"anything")) is None
     assert [w for w in opened.warnings if "cannot open its index: File name too long" in w]

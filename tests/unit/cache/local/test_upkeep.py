@@ -1,8 +1,7 @@
-from __future__ import annotations
-
 import fcntl
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,8 @@ DAY = 86400.0
 
 @pytest.fixture
 def store(tmp_path: Path):
-    opened = DiskStore(tmp_path / "cache")
-    yield opened
-    opened.close()
+    with closing(DiskStore(tmp_path / "cache")) as opened:
+        yield opened
 
 
 def publish(store: DiskStore, folder: Path, n: int, *, age_days: float = 0.0) -> Digest:
@@ -28,9 +26,13 @@ def publish(store: DiskStore, folder: Path, n: int, *, age_days: float = 0.0) ->
     data = bytes([n]) * 100
     key = digest_bytes(bytes([n]))
     assert store.publish(key, *make_result(folder / f"out{n}", {"object": data}))
-    used = time.time() - age_days * DAY
-    os.utime(blob_path(folder / "cache", data), (used, used))
+    was_used(folder, data, age_days)
     return key
+
+
+def was_used(folder: Path, data: bytes, days_ago: float) -> None:
+    used = time.time() - days_ago * DAY
+    os.utime(blob_path(folder / "cache", data), (used, used))
 
 
 def test_what_was_used_last_stays(store: DiskStore, tmp_path: Path) -> None:
@@ -56,29 +58,23 @@ def test_what_was_not_used_for_long_goes(store: DiskStore, tmp_path: Path) -> No
 def test_empty_files_go_with_their_result(store: DiskStore, tmp_path: Path, first: str) -> None:
     """They free nothing, so that whether they were reached hung on the order of use."""
     store.publish(KEY, *make_result(tmp_path / "out", {"empty": b"", "full": b"data"}))
-    past = time.time() - 9 * DAY
-    os.utime(blob_path(tmp_path / "cache", b"" if first == "empty" else b"data"), (past, past))
+    was_used(tmp_path, b"" if first == "empty" else b"data", 9)
     collect(store, max_size_bytes=0)
     assert not [path for path in (tmp_path / "cache" / "cas").rglob("*") if path.is_file()]
 
 
-def test_files_that_another_result_needs_stay(store: DiskStore, tmp_path: Path) -> None:
+def test_a_result_goes_with_one_of_its_blobs_and_not_with_those_that_others_need(
+    store: DiskStore, tmp_path: Path
+) -> None:
     other = digest_bytes(b"other")
     store.publish(KEY, *make_result(tmp_path / "out", {"a": b"old" * 10, "b": b"shared"}))
     store.publish(other, *make_result(tmp_path / "out2", {"b": b"shared"}))
-    past = time.time() - 9 * DAY
-    os.utime(blob_path(tmp_path / "cache", b"old" * 10), (past, past))
+    was_used(tmp_path, b"old" * 10, 9)
     assert collect(store, max_size_bytes=10).records == 1
+    assert store.lookup(KEY) is None
     assert store.lookup(other) is not None
+    assert store.stats().records == 1
     assert blob_path(tmp_path / "cache", b"shared").exists()
-
-
-def test_a_result_goes_when_one_of_its_blobs_does(store: DiskStore, tmp_path: Path) -> None:
-    store.publish(KEY, *make_result(tmp_path / "out", {"a": b"old" * 10, "b": b"new"}))
-    past = time.time() - 9 * DAY
-    os.utime(blob_path(tmp_path / "cache", b"old" * 10), (past, past))
-    assert collect(store, max_size_bytes=10).records == 1
-    assert store.stats().records == 0
 
 
 @pytest.mark.parametrize(("age_days", "stays"), [(0.5, True), (2, False)])
@@ -120,11 +116,12 @@ def test_a_full_cache_is_reported_when_a_build_ends(tmp_path: Path) -> None:
     calls: list[tuple[Path, int]] = []
 
     def build(n: int) -> None:
-        store = DiskStore(
-            tmp_path / "cache", max_size_bytes=250, on_full=lambda path, size: calls.append((path, size))
-        )
-        publish(store, tmp_path, n)
-        store.close()
+        with closing(
+            DiskStore(
+                tmp_path / "cache", max_size_bytes=250, on_full=lambda path, size: calls.append((path, size))
+            )
+        ) as store:
+            publish(store, tmp_path, n)
         store.close()
 
     build(1)
@@ -132,18 +129,16 @@ def test_a_full_cache_is_reported_when_a_build_ends(tmp_path: Path) -> None:
     assert calls == []
     build(3)
     assert calls == [(tmp_path / "cache", 225)]
-    reader = DiskStore(
-        tmp_path / "cache", max_size_bytes=250, on_full=lambda *_: pytest.fail("stored nothing")
-    )
-    assert reader.lookup(digest_bytes(bytes([1])))
-    reader.close()
+    with closing(
+        DiskStore(tmp_path / "cache", max_size_bytes=250, on_full=lambda *_: pytest.fail("stored nothing"))
+    ) as reader:
+        assert reader.lookup(digest_bytes(bytes([1])))
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"9" * 30, b"-1", b"1\0"])
 def test_a_damaged_size_note_leads_to_a_count(tmp_path: Path, text: bytes) -> None:
-    store = DiskStore(tmp_path / "cache")
-    publish(store, tmp_path, 1)
-    store.close()
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        publish(store, tmp_path, 1)
     assert read_note(tmp_path / "cache") == 100
     (tmp_path / "cache" / "size").write_bytes(text)
     assert read_note(tmp_path / "cache") is None

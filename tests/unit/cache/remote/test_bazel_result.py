@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import replace
@@ -149,13 +147,7 @@ def test_servers_are_told_what_is_stored_under_which_digest(record: RemoteRecord
 
 
 @pytest.mark.parametrize(
-    "stored",
-    [
-        None,
-        {},
-        {"x": ["0" * 64, 1, "identity"]},
-        {"a" * 64: ["a" * 64, 1, "identity"]},
-    ],
+    "stored", [None, {}, {"x": ["0" * 64, 1, "identity"]}, {"a" * 64: ["a" * 64, 1, "identity"]}]
 )
 def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None:
     document = document_of(record)

@@ -1,15 +1,15 @@
 """The remote cache against a real nginx, as docs/how-to/ci.md sets it up."""
 
-from __future__ import annotations
-
 import base64
 import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.cache.samples import CONTENT, KEY, blob_path, make_result, noise
+from unit.cache.samples import CONTENT, KEY, blob_path, make_result, noise, open_tiered
 from unit.cache.servers import LOCATION, NGINX, nginx
 
 from gpubuild.cache.local.disk_store import DiskStore
@@ -45,80 +45,68 @@ def content(server: tuple[str, Path], tmp_path: Path) -> Path:
     return server[1] / tmp_path.name
 
 
-def open_tiered(directory: Path, url: str, **options) -> TieredStore:
-    return TieredStore(DiskStore(directory), RemoteStore(url, limits=TimeLimits(back_off=0.0), **options))
-
-
 def fill(url: str, folder: Path, content: dict[str, bytes] = CONTENT):
     result, files = make_result(folder / "out", content)
-    store = open_tiered(folder / "first", url)
-    assert store.publish(KEY, result, files)
-    store.close()
+    with closing(open_tiered(folder / "first", url)) as store:
+        assert store.publish(KEY, result, files)
     assert store.warnings == ()
     return result, files
 
 
 def test_one_machine_stores_and_another_finds(url: str, tmp_path: Path) -> None:
     result, _ = fill(url, tmp_path)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(OTHER_KEY) is None
-    assert store.lookup(KEY) == result
-    assert store.is_remote(KEY) and not store.is_remote(OTHER_KEY)
-    for blob in result.blobs:
-        assert store.fetch(blob, tmp_path / "build" / blob.name)
-        assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
-    assert stat.S_IMODE((tmp_path / "build" / "object").stat().st_mode) == 0o755
-    store.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.lookup(OTHER_KEY) is None
+        assert store.lookup(KEY) == result
+        assert store.is_remote(KEY) and not store.is_remote(OTHER_KEY)
+        for blob in result.blobs:
+            assert store.fetch(blob, tmp_path / "build" / blob.name)
+            assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
+        assert stat.S_IMODE((tmp_path / "build" / "object").stat().st_mode) == 0o755
     assert store.warnings == ()
 
-    alone = DiskStore(tmp_path / "second")
-    assert alone.lookup(KEY) == result, "what came from afar is kept here"
-    assert alone.fetch(result.blobs[1], tmp_path / "copy")
-    alone.close()
-    again = open_tiered(tmp_path / "second", url)
-    assert again.lookup(KEY) == result and not again.is_remote(KEY)
-    again.close()
+    with closing(DiskStore(tmp_path / "second")) as alone:
+        assert alone.lookup(KEY) == result, "what came from afar is kept here"
+        assert alone.fetch(result.blobs[1], tmp_path / "copy")
+    with closing(open_tiered(tmp_path / "second", url)) as again:
+        assert again.lookup(KEY) == result and not again.is_remote(KEY)
 
 
 def test_a_glance_moves_nothing(url: str, tmp_path: Path) -> None:
     result, _ = fill(url, tmp_path)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.peek(KEY) == result and store.is_remote(KEY)
-    assert store.peek(OTHER_KEY) is None
-    assert store._local.stats().blobs == store._local.stats().records == 0
-    assert store.lookup(KEY) == store.peek(KEY) == result, "here by now"
-    assert store._local.stats().blobs == len({blob.digest for blob in result.blobs})
-    store.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.peek(KEY) == result and store.is_remote(KEY)
+        assert store.peek(OTHER_KEY) is None
+        assert store._local.stats().blobs == store._local.stats().records == 0
+        assert store.lookup(KEY) == store.peek(KEY) == result, "here by now"
+        assert store._local.stats().blobs == len({blob.digest for blob in result.blobs})
     assert store.warnings == ()
 
 
 def test_many_at_once(url: str, tmp_path: Path) -> None:
     keys = {digest_bytes(b"%d" % n): {"object": noise(3000, n), "shared": TEXT} for n in range(60)}
-    first = open_tiered(tmp_path / "first", url)
-    for n, (key, content) in enumerate(keys.items()):
-        first.publish(key, *make_result(tmp_path / f"out{n}", content))
-    first.close()
+    with closing(open_tiered(tmp_path / "first", url)) as first:
+        for n, (key, content) in enumerate(keys.items()):
+            first.publish(key, *make_result(tmp_path / f"out{n}", content))
     assert first.warnings == ()
-    second = open_tiered(tmp_path / "second", url)
-    second.anticipate([*keys, OTHER_KEY])
-    assert second.lookup(OTHER_KEY) is None
-    for key, content in keys.items():
-        found = second.lookup(key)
-        assert found is not None and second.is_remote(key)
-        for blob in found.blobs:
-            assert second.fetch(blob, tmp_path / "copy")
-            assert (tmp_path / "copy").read_bytes() == content[blob.name]
-    second.close()
+    with closing(open_tiered(tmp_path / "second", url)) as second:
+        second.anticipate([*keys, OTHER_KEY])
+        assert second.lookup(OTHER_KEY) is None
+        for key, content in keys.items():
+            found = second.lookup(key)
+            assert found is not None and second.is_remote(key)
+            for blob in found.blobs:
+                assert second.fetch(blob, tmp_path / "copy")
+                assert (tmp_path / "copy").read_bytes() == content[blob.name]
     assert second.warnings == ()
 
 
 def test_anticipated_results_that_are_here_are_not_asked_for(url: str, tmp_path: Path) -> None:
     result, _ = fill(url, tmp_path)
-    store = open_tiered(tmp_path / "first", url)
-    store.anticipate([KEY])
-    assert store.lookup(KEY) == result
-    assert not store.is_remote(KEY)
-    store.close()
+    with closing(open_tiered(tmp_path / "first", url)) as store:
+        store.anticipate([KEY])
+        assert store.lookup(KEY) == result
+        assert not store.is_remote(KEY)
 
 
 def test_text_is_stored_compressed_under_the_digest_of_what_is_stored(
@@ -131,34 +119,29 @@ def test_text_is_stored_compressed_under_the_digest_of_what_is_stored(
     assert random in files.values()
     assert [zlib.decompress(data) for data in files.values() if data != random] == [TEXT]
     assert sum(map(len, files.values())) < 22_000
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(KEY) == result
-    assert store.fetch(result.blobs[0], tmp_path / "copy")
-    assert (tmp_path / "copy").read_bytes() == TEXT
-    store.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.lookup(KEY) == result
+        assert store.fetch(result.blobs[0], tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == TEXT
 
 
 def test_read_only_sends_nothing(url: str, content: Path, tmp_path: Path) -> None:
-    store = open_tiered(tmp_path / "first", url, mode=RemoteMode.READ_ONLY)
-    store.publish(KEY, *make_result(tmp_path / "out"))
-    store.close()
+    with closing(open_tiered(tmp_path / "first", url, mode=RemoteMode.READ_ONLY)) as store:
+        store.publish(KEY, *make_result(tmp_path / "out"))
     assert not content.exists()
     result, _ = fill(url, tmp_path)
-    reader = open_tiered(tmp_path / "second", url, mode=RemoteMode.READ_ONLY)
-    assert reader.lookup(KEY) == result
-    reader.close()
+    with closing(open_tiered(tmp_path / "second", url, mode=RemoteMode.READ_ONLY)) as reader:
+        assert reader.lookup(KEY) == result
 
 
 def test_write_only_asks_nothing(url: str, tmp_path: Path) -> None:
     fill(url, tmp_path)
-    store = open_tiered(tmp_path / "second", url, mode=RemoteMode.WRITE_ONLY)
-    assert not store.has_remote
-    assert store.lookup(KEY) is None
-    store.publish(OTHER_KEY, *make_result(tmp_path / "out"))
-    store.close()
-    reader = open_tiered(tmp_path / "third", url)
-    assert reader.lookup(OTHER_KEY) is not None
-    reader.close()
+    with closing(open_tiered(tmp_path / "second", url, mode=RemoteMode.WRITE_ONLY)) as store:
+        assert not store.has_remote
+        assert store.lookup(KEY) is None
+        store.publish(OTHER_KEY, *make_result(tmp_path / "out"))
+    with closing(open_tiered(tmp_path / "third", url)) as reader:
+        assert reader.lookup(OTHER_KEY) is not None
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone", "other"])
@@ -186,34 +169,30 @@ def test_a_blob_that_is_not_what_it_was(
             path.unlink()
         case "other":
             path.write_bytes(b"x" * len(data))
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(KEY) is None
-    assert len(store.warnings) == (0 if damage == "gone" else 1)
-    store.publish(KEY, result, files)
-    store.close()
-    reader = open_tiered(tmp_path / "third", url)
-    assert reader.lookup(KEY) == result
-    for blob in result.blobs:
-        assert reader.fetch(blob, tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == made[blob.name]
-    reader.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.lookup(KEY) is None
+        assert len(store.warnings) == (0 if damage == "gone" else 1)
+        store.publish(KEY, result, files)
+    with closing(open_tiered(tmp_path / "third", url)) as reader:
+        assert reader.lookup(KEY) == result
+        for blob in result.blobs:
+            assert reader.fetch(blob, tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == made[blob.name]
 
 
 def test_a_local_cache_that_cannot_be_written(url: str, tmp_path: Path) -> None:
     """Results then come straight from afar, every time."""
     result, _ = fill(url, tmp_path)
     (tmp_path / "file").write_text("in the way")
-    store = open_tiered(tmp_path / "file" / "cache", url)
-    assert store.lookup(KEY) == result
-    for blob in result.blobs:
-        assert store.fetch(blob, tmp_path / "build" / blob.name)
-        assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
-    assert 1 <= len(store.warnings) <= 2
-    assert not store.publish(OTHER_KEY, *make_result(tmp_path / "out"))
-    store.close()
-    reader = open_tiered(tmp_path / "third", url)
-    assert reader.lookup(OTHER_KEY) is not None, "it was sent all the same"
-    reader.close()
+    with closing(open_tiered(tmp_path / "file" / "cache", url)) as store:
+        assert store.lookup(KEY) == result
+        for blob in result.blobs:
+            assert store.fetch(blob, tmp_path / "build" / blob.name)
+            assert (tmp_path / "build" / blob.name).read_bytes() == CONTENT[blob.name]
+        assert 1 <= len(store.warnings) <= 2
+        assert not store.publish(OTHER_KEY, *make_result(tmp_path / "out"))
+    with closing(open_tiered(tmp_path / "third", url)) as reader:
+        assert reader.lookup(OTHER_KEY) is not None, "it was sent all the same"
 
 
 def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_path: Path) -> None:
@@ -229,32 +208,27 @@ def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_pat
 
 
 def test_a_result_with_files_of_this_machine_stays_here(url: str, content: Path, tmp_path: Path) -> None:
-    from dataclasses import replace
-
     result, files = make_result(tmp_path / "out")
-    store = open_tiered(tmp_path / "first", url)
-    assert store.publish(KEY, replace(result, discovered=(("/usr/include/stdio.h", OTHER_KEY),)), files)
-    store.close()
+    with closing(open_tiered(tmp_path / "first", url)) as store:
+        assert store.publish(KEY, replace(result, discovered=(("/usr/include/stdio.h", OTHER_KEY),)), files)
     assert not content.exists()
 
 
 def test_a_discarded_result_is_not_asked_for_again(url: str, tmp_path: Path) -> None:
     fill(url, tmp_path)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(KEY) is not None
-    store.discard(KEY)
-    assert store.lookup(KEY) is None
-    store.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.lookup(KEY) is not None
+        store.discard(KEY)
+        assert store.lookup(KEY) is None
 
 
 def test_a_blob_evicted_here_comes_from_the_server(url: str, tmp_path: Path) -> None:
     result, _ = fill(url, tmp_path)
-    store = open_tiered(tmp_path / "second", url)
-    assert store.lookup(KEY) is not None
-    blob_path(tmp_path / "second", CONTENT["asm"]).unlink()
-    assert store.fetch(result.blobs[0], tmp_path / "copy")
-    assert (tmp_path / "copy").read_bytes() == CONTENT["asm"]
-    store.close()
+    with closing(open_tiered(tmp_path / "second", url)) as store:
+        assert store.lookup(KEY) is not None
+        blob_path(tmp_path / "second", CONTENT["asm"]).unlink()
+        assert store.fetch(result.blobs[0], tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == CONTENT["asm"]
 
 
 @pytest.mark.parametrize("mode", [RemoteMode.READ_WRITE, RemoteMode.READ_ONLY])
@@ -263,18 +237,16 @@ def test_a_blob_damaged_here_is_repaired_from_the_server(url: str, tmp_path: Pat
     path = blob_path(tmp_path / "first", CONTENT["object"])
     path.chmod(0o644)
     path.write_bytes(bytes(256))
-    store = open_tiered(tmp_path / "first", url, mode=mode)
-    assert store.lookup(KEY) == result and not store.is_remote(KEY)
-    for blob in result.blobs:
-        assert store.fetch(blob, tmp_path / "copy")
-        assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
-    assert store.is_remote(KEY)
-    store.close()
+    with closing(open_tiered(tmp_path / "first", url, mode=mode)) as store:
+        assert store.lookup(KEY) == result and not store.is_remote(KEY)
+        for blob in result.blobs:
+            assert store.fetch(blob, tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == CONTENT[blob.name]
+        assert store.is_remote(KEY)
     assert len(store.warnings) == 1 and "set aside" in store.warnings[0]
-    alone = DiskStore(tmp_path / "first")
-    assert alone.lookup(KEY) == result
-    assert all(alone.fetch(blob, tmp_path / "copy") for blob in result.blobs)
-    alone.close()
+    with closing(DiskStore(tmp_path / "first")) as alone:
+        assert alone.lookup(KEY) == result
+        assert all(alone.fetch(blob, tmp_path / "copy") for blob in result.blobs)
     assert alone.warnings == ()
 
 
@@ -294,13 +266,12 @@ def test_a_blob_damaged_here_that_cannot_be_repaired(
             (content / "cas" / result.blobs[1].digest).write_bytes(bytes(256))
     mode = RemoteMode.WRITE_ONLY if there == "not asked" else RemoteMode.READ_ONLY
     remote = RemoteStore(url, mode=mode, limits=TimeLimits(back_off=0.0))
-    store = TieredStore(DiskStore(tmp_path / "first", read_only=here == "read-only"), remote)
-    assert store.lookup(KEY) == result
-    assert not store.fetch(result.blobs[1], tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-    store.discard(KEY)
-    assert store.lookup(KEY) is None
-    store.close()
+    with closing(TieredStore(DiskStore(tmp_path / "first", read_only=here == "read-only"), remote)) as store:
+        assert store.lookup(KEY) == result
+        assert not store.fetch(result.blobs[1], tmp_path / "copy")
+        assert not (tmp_path / "copy").exists()
+        store.discard(KEY)
+        assert store.lookup(KEY) is None
 
 
 def test_credentials(tmp_path: Path) -> None:
@@ -311,17 +282,12 @@ def test_credentials(tmp_path: Path) -> None:
     right = "Basic " + base64.b64encode(b"ci:s3cret word").decode()
     with nginx(tmp_path / "server", guarded) as url:
         for authorization, works in ((right, True), ("Basic d3Jvbmc6d3Jvbmc=", False), ("", False)):
-            store = open_tiered(
-                tmp_path / f"cache{len(authorization)}{works}", url, authorization=authorization
-            )
-            store.publish(KEY, *make_result(tmp_path / "out"))
-            store.close()
-            reader = open_tiered(
-                tmp_path / f"reader{len(authorization)}{works}", url, authorization=authorization
-            )
-            assert (reader.lookup(KEY) is not None) == works
-            assert reader.has_remote == works
-            reader.close()
+            one, two = (tmp_path / f"{name}{len(authorization)}" for name in ("cache", "reader"))
+            with closing(open_tiered(one, url, authorization=authorization)) as store:
+                store.publish(KEY, *make_result(tmp_path / "out"))
+            with closing(open_tiered(two, url, authorization=authorization)) as reader:
+                assert (reader.lookup(KEY) is not None) == works
+                assert reader.has_remote == works
             assert (reader.warnings == ()) == works
             assert works or "401" in reader.warnings[0]
             assert "s3cret" not in str(reader.warnings)

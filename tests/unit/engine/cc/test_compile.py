@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -43,31 +44,20 @@ def preprocessed(work: Path, source: Path, tools: Tools, params: PreprocessParam
     return run_step(work, StepKind.PREPROCESS, params, {"source": source}, ("text", "deps"), tools)
 
 
-def compiled(work: Path, source: Path, tools: Tools, *, debug: bool = False) -> Ran:
-    params = PreprocessParams(language="c", suffix=".i", source_name="src/main.c", debug=debug)
-    text = preprocessed(work / "pre", source, tools, params).outputs["text"]
-    return run_step(
-        work / "cc",
-        StepKind.CC,
-        CcParams(language="c", source_name="src/main.c", debug=debug),
-        {"text": text, "source": source},
-        ("object",),
-        tools,
-    )
+def compiled(work: Path, source: Path, tools: Tools, **options: Any) -> Ran:
+    text = preprocessed(work / "pre", source, tools, replace(C, **options)).outputs["text"]
+    inputs = {"text": text, "source": source}
+    return run_step(work / "cc", StepKind.CC, replace(CC, **options), inputs, ("object",), tools)
 
 
-def test_text_has_no_comments_markers_or_paths(tmp_path: Path, tools: Tools) -> None:
-    text = preprocessed(tmp_path / "w", project(tmp_path / "p"), tools).text("text")
+def test_a_text_and_the_headers_that_it_is_made_of(tmp_path: Path, tools: Tools) -> None:
+    source = project(tmp_path / "p")
+    ran = preprocessed(tmp_path / "w1", source, tools)
+    text = ran.text("text")
     assert "return 42;" in text
     assert '"src/main.c"' in text  # __FILE__ is relative to the project
-    assert "comment" not in text
-    assert str(tmp_path) not in text
+    assert "comment" not in text and str(tmp_path) not in text
     assert not any(line.startswith("#") for line in text.splitlines())
-
-
-def test_headers_are_discovered_with_their_digests(tmp_path: Path, tools: Tools) -> None:
-    source = project(tmp_path / "p")
-    ran = preprocessed(tmp_path / "w", source, tools)
     found = dict(ran.result.result.discovered)
     header = source.parent / "sub/value.h"
     assert found[str(header)] == digest_bytes(header.read_bytes())
@@ -75,13 +65,8 @@ def test_headers_are_discovered_with_their_digests(tmp_path: Path, tools: Tools)
     assert any(Path(name).name == "stddef.h" for name in found)
     assert all(Path(name).is_absolute() for name in found)
     assert {"src/main.c", "src/sub/value.h"} <= set(json.loads(ran.text("deps")))
-
-
-def test_comments_and_places_do_not_change_the_text(tmp_path: Path, tools: Tools) -> None:
-    one = preprocessed(tmp_path / "w1", project(tmp_path / "p1"), tools)
-    edited = MAIN.replace("// a comment", "/* another */")
-    two = preprocessed(tmp_path / "w2", project(tmp_path / "elsewhere", main=edited), tools)
-    assert one.outputs["text"] == two.outputs["text"]
+    edited = project(tmp_path / "elsewhere", main=MAIN.replace("// a comment", "/* another */"))
+    assert preprocessed(tmp_path / "w2", edited, tools).text("text") == text
 
 
 @pytest.mark.parametrize("debug", [False, True])
@@ -123,7 +108,6 @@ def compile_error(tmp_path: Path, tools: Tools, main: str, header: str = "#defin
 def test_a_mistake_points_into_the_users_file(tmp_path: Path, tools: Tools) -> None:
     error = compile_error(tmp_path, tools, MAIN.replace("return VALUE", "return VALEU"))
     assert error.message == "cannot compile src/main.c"
-    assert error.diagnostics[0].location is not None
     assert (error.diagnostics[0].location.file, error.diagnostics[0].location.line) == ("src/main.c", 5)
     assert "VALEU" in error.diagnostics[0].message
     assert error.diagnostics[0].source_line == "    return VALEU;"
@@ -132,7 +116,6 @@ def test_a_mistake_points_into_the_users_file(tmp_path: Path, tools: Tools) -> N
 
 def test_a_mistake_in_a_header_points_there(tmp_path: Path, tools: Tools) -> None:
     error = compile_error(tmp_path, tools, MAIN, header="\n\nint x = ;\n#define VALUE 1\n")
-    assert error.diagnostics[0].location is not None
     assert error.diagnostics[0].location.file == "src/sub/value.h"
     assert error.diagnostics[0].location.line == 3
 
@@ -155,15 +138,11 @@ def test_warnings_are_kept_with_their_places(tmp_path: Path, tools: Tools) -> No
     assert "warning: comparison between pointer and integer" in warning
 
 
-def test_the_clock_does_not_reach_objects(tmp_path: Path, tools: Tools) -> None:
-    source = project(tmp_path / "p", main="const char *when = __DATE__ __TIME__;\n")
-    assert "Jan  1 1970" in preprocessed(tmp_path / "w", source, tools).text("text")
-
-
-def test_the_time_of_the_file_does_not_reach_objects(tmp_path: Path, tools: Tools) -> None:
-    source = project(tmp_path / "p", main="const char *when = __TIMESTAMP__;\n")
-    ran = preprocessed(tmp_path / "w", source, tools)
-    assert ran.text("text").strip() == 'const char *when = "Thu Jan  1 00:00:00 1970";'
+def test_neither_the_clock_nor_the_time_of_the_file_reaches_objects(tmp_path: Path, tools: Tools) -> None:
+    main = "const char *when[] = {__DATE__ __TIME__, __TIMESTAMP__};\n"
+    ran = preprocessed(tmp_path / "w", project(tmp_path / "p", main=main), tools)
+    assert ran.text("text").count("Jan  1 1970") == 1
+    assert '"Thu Jan  1 00:00:00 1970"' in ran.text("text")
     assert ran.result.result.warnings == ()
 
 
@@ -180,18 +159,8 @@ def test_what_asks_the_compiler_for_its_place_is_told_the_users(tmp_path: Path, 
 
 
 def test_sanitizers_report_the_users_places(tmp_path: Path) -> None:
-    main = "\n\nint f(int a, int b) { return a / b; }\n"
-    params = replace(C, flags=("-fsanitize=undefined",))
-    source = project(tmp_path / "p", main=main)
-    text = preprocessed(tmp_path / "w", source, system_tools(), params).outputs["text"]
-    ran = run_step(
-        tmp_path / "cc",
-        StepKind.CC,
-        replace(CC, flags=params.flags),
-        {"text": text, "source": source},
-        ("object",),
-        system_tools(),
-    )
+    source = project(tmp_path / "p", main="\n\nint f(int a, int b) { return a / b; }\n")
+    ran = compiled(tmp_path / "w", source, system_tools(), flags=("-fsanitize=undefined",))
     assert b"src/main.c\0" in ran.outputs["object"]
 
 
@@ -201,10 +170,8 @@ def test_a_warning_holds_while_its_file_is_as_it_was(tmp_path: Path, tools: Tool
     source = project(tmp_path / "p", main=main, header=header_text)
     ran = compiled(tmp_path / "w", source, tools)
     assert ran.result.result.warnings
-    found = dict(ran.result.result.discovered)
-    assert found.pop(str(source)) == digest_bytes(source.read_bytes())
-    header = source.parent / "sub/value.h"
-    assert found == {str(header): digest_bytes(header.read_bytes())}
+    files = (source, source.parent / "sub/value.h")
+    assert dict(ran.result.result.discovered) == {str(f): digest_bytes(f.read_bytes()) for f in files}
 
 
 def test_the_cpu_of_this_machine_reaches_neither_text_nor_objects(tmp_path: Path, tools: Tools) -> None:
@@ -268,7 +235,7 @@ def edit_while_preprocessing(
 
     def run(*args: object, **kwargs: object) -> object:
         nonlocal runs
-        made = run_driver(*args, **kwargs)  # type: ignore[arg-type]
+        made = run_driver(*args, **kwargs)
         runs += 1
         edit(runs)
         return made
@@ -355,7 +322,6 @@ def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
     params = replace(CC, **options)
     ran = run_step(tmp_path / "cc", StepKind.CC, params, inputs, ("object",), tools)
     # The preprocessor's warning is not repeated, nor one for a comment that the text lacks.
-    print(ran.result.result.warnings)
     (warning,) = ran.result.result.warnings
     assert "src/main.c:12:9: warning: unused variable 'unused'" in warning
 
@@ -373,9 +339,8 @@ def test_options_of_the_user(tmp_path: Path, tools: Tools) -> None:
 def test_a_wrong_flag_is_told_as_the_compiler_tells_it(tmp_path: Path, tools: Tools) -> None:
     source = project(tmp_path / "p")
     params = replace(C, flags=("-Wall", "-fno-such-thing"))
-    error = failing_step(
-        tmp_path / "w", StepKind.PREPROCESS, params, {"source": source}, ("text", "deps"), tools
-    )
+    inputs = {"source": source}
+    error = failing_step(tmp_path / "w", StepKind.PREPROCESS, params, inputs, ("text", "deps"), tools)
     assert "-fno-such-thing" in error.output
     assert "`host:` in the project file gives these options: -Wall -fno-such-thing" in error.hint
     if "zig" not in tools["cc"][0]:
@@ -448,12 +413,10 @@ BARE = "a.c:2:22: error: use of undeclared identifier 'undeclared'\n"
 def test_columns_are_characters_whatever_the_compiler_counts(text: str) -> None:
     """gcc since 11 counts a terminal's columns, others bytes."""
     (error,) = parse_messages(text, source_line=lambda file, line: WIDE)
-    assert error.location is not None
     assert error.location.column == WIDE.index("undeclared") + 1
 
 
 def test_a_caret_in_the_middle_of_a_range() -> None:
     text = 'a.c:1:12: error: no\n    1 | "é" a ~ + b;\n      |     ~~~~^~~\n'
     (error,) = parse_messages(text, source_line=lambda file, line: '"é" a ~ + b;')
-    assert error.location is not None
     assert error.location.column == 9

@@ -132,11 +132,7 @@ def test_long_lists_are_cut() -> None:
 
 @pytest.mark.parametrize(
     ("symbol", "advice"),
-    [
-        ("main", "int main(void)"),
-        ("_mlir_ciface_frame", "llvm.emit_c_interface"),
-        ("area", "sources:"),
-    ],
+    [("main", "int main(void)"), ("_mlir_ciface_frame", "llvm.emit_c_interface"), ("area", "sources:")],
 )
 def test_advice_fits_the_symbol(symbol: str, advice: str) -> None:
     assert advice in undefined_hint([symbol])

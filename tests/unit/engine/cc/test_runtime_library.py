@@ -1,16 +1,16 @@
 """The runtime's archive: complete and reproducible, compiled by a build or in a wheel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from once import once
 from unit.engine.steps import COMPILERS, ZIG, Tools, failing_step, run_step
 
 import gpubuild
@@ -74,28 +74,26 @@ def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: 
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("prebuilt")
-    return {machine: build(machine, folder) for machine in MACHINES}
+def wheel() -> dict[str, Path]:
+    folders = {machine: once(f"archive-{machine}", partial(build, machine)) for machine in MACHINES}
+    return {machine: next(folder.glob("*/*.a")) for machine, folder in folders.items()}
 
 
-def test_archives_of_wheels_are_equal_wherever_they_are_built(wheel: dict[str, Path], tmp_path: Path) -> None:
-    package = tmp_path / "copy" / "gpubuild"
-    shutil.copytree(
-        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
-    )
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of our own."""
+    original, ignore = Path(gpubuild.__file__).parent, shutil.ignore_patterns("__pycache__", "prebuilt")
+    return Path(shutil.copytree(original, tmp_path / "copy" / "gpubuild", ignore=ignore))
+
+
+def test_archives_of_wheels_are_equal_wherever_they_are_built(
+    wheel: dict[str, Path], package: Path, tmp_path: Path
+) -> None:
     (tmp_path / "tmp").mkdir()
-    subprocess.run(
-        [sys.executable, "-m", "gpubuild.toolchain.runtime_library"],
-        cwd=package.parent,
-        env={
-            "XDG_CACHE_HOME": str(tmp_path / "cache"),
-            "TMPDIR": str(tmp_path / "tmp"),
-            "TZ": "Asia/Kathmandu",
-        },
-        umask=0o077,
-        check=True,
-    )
+    folders = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-m", "gpubuild.toolchain.runtime_library"]
+    environment = {**folders, "TZ": "Asia/Kathmandu"}
+    subprocess.run(command, cwd=package.parent, env=environment, umask=0o077, check=True)
     machine = os.uname().machine
     (other,) = package.glob(f"runtime/prebuilt/{machine}/*.a")
     assert other.name == wheel[machine].name
@@ -120,13 +118,9 @@ def test_archives_of_wheels_need_no_newer_glibc(machine: str, wheel: dict[str, P
 
 
 def test_the_archive_is_used_while_its_sources_are_unchanged(
-    wheel: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheel: dict[str, Path], package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = os.uname().machine
-    package = tmp_path / "gpubuild"
-    shutil.copytree(
-        Path(gpubuild.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__", "prebuilt")
-    )
     monkeypatch.setattr(runtime_library, "_PACKAGE", package)
     monkeypatch.setattr(runtime_library, "FOLDER", package / "runtime")
     assert set(Toolchain(Settings()).runtime_files()) == set(sources())

@@ -1,16 +1,13 @@
 """Host objects for clang-linker-wrapper: device code in its section, entries, and a record."""
 
-from __future__ import annotations
-
 import re
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.host.test_bundle import OBJECTS
-from unit.engine.host.test_offload_binary import llvm_tool
+from unit.engine.host.test_offload_binary import llvm
 from unit.engine.host_steps import HOST, OUTPUTS, bundled, params
 from unit.engine.steps import failing_step, run_step
 
@@ -58,12 +55,7 @@ def strings(triple: str, arch: str) -> dict[str, str]:
 
 
 def test_llvm_reads_it(made: Path) -> None:
-    listed = subprocess.run(
-        [llvm_tool("llvm-objdump"), "--offloading", made / "host.o"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listed = llvm(made, "objdump", "--offloading", "host.o")
     assert re.findall(r"producer +(\w+)", listed) == ["cuda", "cuda", "hip", "openmp"]
     assert re.findall(r"kind +([\w<> ]+)\n", listed) == ["cubin", "cubin", "llvm ir", "elf"]
 
@@ -85,7 +77,6 @@ def test_entries_name_each_kernel_for_each_runtime(made: Path) -> None:
 def test_the_record_says_what_there_is_and_holds_nothing(made: Path) -> None:
     text = (made / "host.ll").read_text()
     match = re.search(r'@saxpy_kernels_binary = internal constant \[\d+ x i8\] c"(.*)"', text)
-    assert match is not None
     record = re.sub(r"\\(..)", lambda m: chr(int(m[1], 16)), match[1]).encode("latin-1")
     images = unpack(record)
     assert [i.strings["arch"] for i in images] == ["sm_60", "sm_90a", "gfx90a:sramecc+:xnack-", "x86-64-v3"]
@@ -120,7 +111,6 @@ def test_duplicates_are_explained() -> None:
     lld = "ld.lld: error: duplicate symbol: scale\n>>> defined at a\n"
     nvlink = "nvlink error   : Multiple definition of 'add' in 'b.cubin', first defined in 'a.cubin'\n"
     error = device_error(lld + nvlink)
-    assert error is not None
     assert error.message == "cannot link: add, scale is defined more than once"
     assert "rename one" in error.hint
     assert device_error("undefined reference to `f'") is None
@@ -128,7 +118,6 @@ def test_duplicates_are_explained() -> None:
 
 def test_a_chip_that_nvlink_does_not_know() -> None:
     error = device_error("nvlink fatal   : Value 'sm_60' is not defined for option 'arch'\n")
-    assert error is not None
     assert error.message == "cannot link: this nvlink does not support sm_60"
     assert "CUDA_PATH" in error.hint
 

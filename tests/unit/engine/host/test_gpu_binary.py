@@ -15,7 +15,7 @@ X86 = "x86_64-unknown-linux-gnu"
 
 def params(kind: str, chip: str, **options: object) -> Target:
     triple = {"nvvm": NVVM_TRIPLE, "rocdl": ROCDL_TRIPLE, "cpu": X86}[kind]
-    return Target(name="t", kind=kind, triple=triple, chip=chip, **options)  # type: ignore[arg-type]
+    return Target(name="t", kind=kind, triple=triple, chip=chip, **options)
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,7 @@ def params(kind: str, chip: str, **options: object) -> Target:
             params("nvvm", "sm_90", fast_math=True, flags=("ftz",), features="+ptx80", opt_level=0),
             '#nvvm.target<O = 0, chip = "sm_90", features = "+ptx80", flags = {fast, ftz}>',
         ),
-        (
-            params("rocdl", "gfx90a", fast_math=True),
-            '#rocdl.target<O = 3, chip = "gfx90a", flags = {fast}>',
-        ),
+        (params("rocdl", "gfx90a", fast_math=True), '#rocdl.target<O = 3, chip = "gfx90a", flags = {fast}>'),
         (params("cpu", "x86-64-v3"), f'#nvvm.target<O = 3, triple = "{X86}", chip = "x86-64-v3">'),
     ],
 )

@@ -25,6 +25,8 @@ from gpubuild.engine.ir import contexts
 from gpubuild.model.project import Offload
 from gpubuild.model.step import HostParams, StepKind
 
+ALONE = HostParams(modules=(), offload=Offload.DISPATCH)
+
 
 def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path) -> None:
     text = lowered(tmp_path, given=params(Offload.SELECT_OBJECT)).text("mlir")
@@ -39,9 +41,8 @@ def test_mlir_output_has_the_real_binaries_and_upstream_takes_it(tmp_path: Path)
 def test_dispatch_refers_to_images_in_another_object(tmp_path: Path, name: str) -> None:
     text = HOST.replace("@saxpy_kernels", f"@{gpu_binary.quoted(name)}")
     given = HostParams(modules=(name,), offload=Offload.DISPATCH)
-    found = symbols(
-        tmp_path, run_step(tmp_path, StepKind.HOST, given, {"host": text}, OUTPUTS).outputs["object"]
-    )
+    ran = run_step(tmp_path, StepKind.HOST, given, {"host": text}, OUTPUTS)
+    found = symbols(tmp_path, ran.outputs["object"])
     symbol = f"gpubuild.images.{name}"
     assert found[symbol] == found[f"{symbol}.size"] == "undefined"
 
@@ -64,38 +65,22 @@ def test_the_object_is_the_same_in_every_folder(tmp_path: Path) -> None:
 
 def upstream_llvm(text: str, passes: str = "") -> str:
     """Return the LLVM IR that upstream's own tools generate for the host with its gpu.binary ops."""
-    passes = passes or lowering.PASSES.replace(
-        "builtin.module(", "builtin.module(func.func(gpu-async-region),", 1
-    )
-    optimised = subprocess.run(
-        [UPSTREAM / "mlir-opt", f"--pass-pipeline={passes}"],
-        input=text,
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
-    return subprocess.run(
-        [UPSTREAM / "mlir-translate", "--mlir-to-llvmir"],
-        input=optimised,
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
+    usual = lowering.PASSES.replace("builtin.module(", "builtin.module(func.func(gpu-async-region),", 1)
+    for tool, option in (
+        ("mlir-opt", f"--pass-pipeline={passes or usual}"), ("mlir-translate", "--mlir-to-llvmir"),
+    ):  # fmt: skip
+        command = [UPSTREAM / tool, option]
+        text = subprocess.run(command, input=text, capture_output=True, check=True, text=True).stdout
+    return text
 
 
 @pytest.mark.parametrize("index", range(len(OBJECTS)))
 def test_select_object_gives_upstreams_llvm_ir(tmp_path: Path, index: int) -> None:
     binary = bundled(tmp_path, f"#gpu.select_object<{index}>")
-    ran = run_step(
-        tmp_path / "host",
-        StepKind.HOST,
-        params(Offload.SELECT_OBJECT),
-        {"host": HOST, "binary.0": binary},
-        OUTPUTS,
-    )
+    inputs = {"host": HOST, "binary.0": binary}
+    ran = run_step(tmp_path / "host", StepKind.HOST, params(Offload.SELECT_OBJECT), inputs, OUTPUTS)
     assert ran.text("llvm") == upstream_llvm(ran.text("mlir"))
     size = re.search(r"@saxpy_kernels_binary = internal constant \[(\d+) x i8\]", ran.text("llvm"))
-    assert size is not None
     assert int(size[1]) == len(BLOBS[index])
     assert section(tmp_path, ran.outputs["object"], ".llvm.offloading") is None
 
@@ -112,16 +97,14 @@ def test_a_pipeline_of_the_users_gives_upstreams_llvm_ir(tmp_path: Path) -> None
 
 def test_ready_binaries_of_the_users_pass_through(tmp_path: Path) -> None:
     ready = PLACEHOLDER.replace('bin = ""', 'properties = {O = 1 : i32}, assembly = "their own"')
-    ran = lowered(
-        tmp_path, HOST.replace(PLACEHOLDER, ready), HostParams(modules=(), offload=Offload.DISPATCH)
-    )
+    ran = lowered(tmp_path, HOST.replace(PLACEHOLDER, ready), ALONE)
     assert 'assembly = "their own"' in ran.text("mlir")
     assert "mgpuModuleLoadJIT" in symbols(tmp_path, ran.outputs["object"])
 
 
 def test_a_source_without_kernels_is_lowered_too(tmp_path: Path) -> None:
     text = "module { func.func @f(%x: f32) -> f32 { %y = math.erf %x : f32\n return %y : f32 } }"
-    ran = lowered(tmp_path, text, HostParams(modules=(), offload=Offload.DISPATCH))
+    ran = lowered(tmp_path, text, ALONE)
     assert symbols(tmp_path, ran.outputs["object"]) == {"f": "defined", "erff": "undefined"}
 
 
@@ -134,8 +117,7 @@ def test_debug_information_only_when_asked_for(tmp_path: Path, debug: bool) -> N
 
 
 def test_main_without_a_result_ends_with_zero(tmp_path: Path) -> None:
-    given = HostParams(modules=(), offload=Offload.DISPATCH)
-    llvm = lowered(tmp_path, "func.func @main() { return }", given).text("llvm")
+    llvm = lowered(tmp_path, "func.func @main() { return }", ALONE).text("llvm")
     assert "define i32 @main()" in llvm
     assert "ret i32 0" in llvm
 
@@ -153,19 +135,16 @@ def test_main_without_a_result_ends_with_zero(tmp_path: Path) -> None:
     ],
 )
 def test_other_mains_stay_as_they_are(tmp_path: Path, text: str, signature: str) -> None:
-    given = HostParams(modules=(), offload=Offload.DISPATCH)
-    assert signature in lowered(tmp_path, text, given).text("llvm")
+    assert signature in lowered(tmp_path, text, ALONE).text("llvm")
 
 
 def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> None:
     text = (
         "// one\n// two\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
     )
-    given = HostParams(modules=(), offload=Offload.DISPATCH)
-    error = failing_step(tmp_path / "w", StepKind.HOST, given, located_inputs(tmp_path, text), OUTPUTS)
+    error = failing_step(tmp_path / "w", StepKind.HOST, ALONE, located_inputs(tmp_path, text), OUTPUTS)
     assert error.diagnostics, error.render()
     location = error.diagnostics[0].location
-    assert location is not None
     assert location.file.endswith("app.mlir")
     assert location.line in (3, 4)
     assert error.message.startswith("host code cannot lower ")

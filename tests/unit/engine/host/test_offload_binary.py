@@ -3,7 +3,6 @@
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +32,12 @@ def llvm_tool(name: str) -> str:
 
     path = Path(next(iter(llvm.__path__))) / "bin" / name
     return str(path) if path.exists() else shutil.which(name) or pytest.fail(f"{name} is missing")
+
+
+def llvm(folder: Path, name: str, *arguments: str) -> str:
+    """What a tool of LLVM prints."""
+    command = [llvm_tool(f"llvm-{name}"), *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
 def test_round_trip_keeps_everything_and_alignment() -> None:
@@ -148,40 +153,18 @@ def test_damage_is_an_error_or_an_image_never_anything_else(data: st.DataObject)
 
 def test_llvm_lists_and_extracts_our_images(tmp_path: Path) -> None:
     (tmp_path / "all.bin").write_bytes(pack([CUBIN, HSACO]))
-    listing = subprocess.run(
-        [llvm_tool("llvm-objdump"), "--offloading", "all.bin"],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.split()
+    listing = llvm(tmp_path, "objdump", "--offloading", "all.bin").split()
     for word in ("cubin", "sm_60", "nvptx64-nvidia-cuda", "cuda", "gfx90a:sramecc+:xnack-", "hip"):
         assert word in listing
-    subprocess.run(
-        [
-            llvm_tool("llvm-offload-binary"),
-            "all.bin",
-            "--image=file=out.hsaco,triple=amdgcn-amd-amdhsa,arch=gfx90a:sramecc+:xnack-",
-        ],
-        cwd=tmp_path,
-        check=True,
-        stdout=sys.stderr,
-    )
+    image = "--image=file=out.hsaco,triple=amdgcn-amd-amdhsa,arch=gfx90a:sramecc+:xnack-"
+    llvm(tmp_path, "offload-binary", "all.bin", image)
     assert (tmp_path / "out.hsaco").read_bytes() == HSACO.data
 
 
 def test_we_read_what_llvm_packs(tmp_path: Path) -> None:
     (tmp_path / "x.cubin").write_bytes(b"payload")
-    subprocess.run(
-        [
-            llvm_tool("llvm-offload-binary"),
-            "-o",
-            "out.bin",
-            "--image=file=x.cubin,triple=nvptx64-nvidia-cuda,arch=sm_90,kind=cuda",
-        ],
-        cwd=tmp_path,
-        check=True,
-    )
+    given = "--image=file=x.cubin,triple=nvptx64-nvidia-cuda,arch=sm_90,kind=cuda"
+    llvm(tmp_path, "offload-binary", "-o", "out.bin", given)
     (image,) = unpack((tmp_path / "out.bin").read_bytes())
     assert image.data == b"payload"
     assert image.offload_kind == OffloadKind.CUDA

@@ -1,7 +1,5 @@
 """Streams of tokens that branches choose or several blocks use are released once."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

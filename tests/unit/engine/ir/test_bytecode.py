@@ -1,7 +1,5 @@
 """Sources that are MLIR bytecode: the same outputs as of text, and damaged files."""
 
-from __future__ import annotations
-
 import io
 import random
 from pathlib import Path
@@ -75,7 +73,6 @@ def test_messages_name_the_file_that_the_bytecode_was_made_of(tmp_path: Path) ->
     )
     (found,) = error.diagnostics
     assert found.message == "dense_resource<w> has 100 bytes, tensor<9xf32> needs 36"
-    assert found.location is not None
     assert (found.location.file, found.location.line) == ("model.py", 7)
 
 

@@ -6,23 +6,18 @@ from pathlib import Path
 import pytest
 from mlir import ir
 from unit.engine.device_steps import in_child
+from unit.engine.steps import refused
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, file_position, locate
 from gpubuild.engine.ir.query import operations
-from gpubuild.errors import Location, StepError
+from gpubuild.errors import Location
 
 SOURCE = """func.func @f(%x: i32) -> i32 {
   %a = arith.addi %x, %x : i32
   return %a : i32
 }
 """
-
-
-def refused(function, *args, **kwargs) -> StepError:
-    with pytest.raises(StepError) as caught:
-        function(*args, **kwargs)
-    return caught.value
 
 
 def test_parse_error_has_file_line_column_text_and_caret() -> None:
@@ -119,10 +114,8 @@ def test_canonical_text_ignores(name: str) -> None:
 
 def test_canonical_text_sees_a_changed_op() -> None:
     with contexts.context():
-        changed = SOURCE.replace("addi", "muli")
-        assert contexts.canonical_text(contexts.parse(changed)) != contexts.canonical_text(
-            contexts.parse(SOURCE)
-        )
+        one, two = (contexts.parse(text) for text in (SOURCE, SOURCE.replace("addi", "muli")))
+        assert contexts.canonical_text(one) != contexts.canonical_text(two)
 
 
 def test_pipeline_that_does_not_parse() -> None:
@@ -140,23 +133,13 @@ def test_a_pass_for_another_operation() -> None:
 
 
 def test_failing_pass_points_into_the_file() -> None:
-    lines = [
-        "gpu.module @k {",
-        "  gpu.func @f() kernel {",
-        "    %0 = gpu.cluster_id x",
-        '    "test.use"(%0) : (index) -> ()',
-        "    gpu.return",
-        "  }",
-        "}",
-    ]
-    text = "\n".join(lines)
+    use = '%0 = gpu.cluster_id x\n"test.use"(%0) : (index) -> ()\ngpu.return'
+    text = f"gpu.module @k {{\n  gpu.func @f() kernel {{\n{use}\n}}\n}}"
+    passes = "builtin.module(gpu.module(convert-gpu-to-rocdl{chipset=gfx90a}))"
     with contexts.context() as context:
         context.allow_unregistered_dialects = True
-        module = contexts.parse(text, source_name="k.mlir")
-        error = refused(
-            contexts.run_passes, module, "builtin.module(gpu.module(convert-gpu-to-rocdl{chipset=gfx90a}))"
-        )
-    assert Location(file="k.mlir", line=3, column=10) in [d.location for d in error.diagnostics]
+        error = refused(contexts.run_passes, contexts.parse(text, source_name="k.mlir"), passes)
+    assert Location(file="k.mlir", line=3, column=6) in [d.location for d in error.diagnostics]
 
 
 def test_translation_of_leftover_ops_is_refused_by_name_and_place() -> None:

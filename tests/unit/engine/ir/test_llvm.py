@@ -1,13 +1,12 @@
 """LLVM through its C API and llvmlite: linking, locations of errors, reproducible outputs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from io import BytesIO
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from unit.engine.steps import refused
 
 from gpubuild.engine.ir import llvm
 from gpubuild.errors import Location, StepError
@@ -73,9 +72,8 @@ def test_module_flag() -> None:
 
 
 def test_parse_error_has_line_and_column() -> None:
-    with pytest.raises(StepError) as caught:
-        llvm.parse_assembly("define void @f() {\n  oops\n}", llvm.new_context(), name="my.ll")
-    (diagnostic,) = caught.value.diagnostics
+    error = refused(llvm.parse_assembly, "define void @f() {\n  oops\n}", llvm.new_context(), name="my.ll")
+    (diagnostic,) = error.diagnostics
     assert diagnostic.location == Location(file="my.ll", line=2, column=4)
     assert diagnostic.source_line == "  oops"
 
@@ -269,7 +267,6 @@ def test_llvmlite_is_loaded_for_amd_only() -> None:
 
 def test_an_error_in_inline_assembly_does_not_end_the_process() -> None:
     parsed = module('define void @f() { call void asm "oops oops", ""()\n ret void }')
-    with pytest.raises(StepError) as caught:
-        llvm.emit_object(parsed, llvm.target_machine(X86, "x86-64"))
-    assert "<inline asm>:1:2: " in caught.value.output
-    assert "oops oops" in caught.value.output
+    error = refused(llvm.emit_object, parsed, llvm.target_machine(X86, "x86-64"))
+    assert "<inline asm>:1:2: " in error.output
+    assert "oops oops" in error.output

@@ -1,7 +1,5 @@
 """The driver of passes: operations that a rewriting pass visits, and selections from a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,7 +1,5 @@
 """Sizes of elements are those of LLVM's data layout."""
 
-from __future__ import annotations
-
 import pytest
 from mlir import ir
 

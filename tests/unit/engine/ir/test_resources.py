@@ -1,8 +1,7 @@
 """`dense_resource` in outlining and in later steps."""
 
-from __future__ import annotations
-
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from unit.projects import TARGETS
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.resources import file_name, separate, take_out
-from gpubuild.errors import StepError
+from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.project import Offload
 from gpubuild.model.step import CompileParams, HostParams, OutlineParams, StepKind
@@ -59,13 +58,17 @@ def outlined(text: str, *, passes: str = "", name: str = "k.mlir") -> dict[str, 
 
 
 def _outlined(text: str, passes: str, name: str, folder: Path | None = None) -> dict[str, bytes]:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as made:
         given = OutlineParams(passes=passes, source_name=name)
         ran = run_step(folder or Path(made), StepKind.OUTLINE, given, {"source": text}, ())
         out = (folder or Path(made)) / "job" / "out"
         return {blob.name: (out / blob.name).read_bytes() for blob in ran.result.result.blobs}
+
+
+def refused(text: str) -> Diagnostic:
+    with pytest.raises(StepError) as caught:
+        outlined(text)
+    return caught.value.diagnostics[0]
 
 
 def without_places(outputs: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -150,9 +153,8 @@ def test_complex_numbers(tmp_path: Path) -> None:
       memref.global @c : memref<2xcomplex<f32>> = dense_resource<f>
     """
     assert SMALL in host_step(tmp_path, source + section(f=SMALL)).outputs["object"]
-    with pytest.raises(StepError) as caught:
-        outlined("memref.global @c : memref<complex<f32>> = dense_resource<f>\n" + section(f=SMALL[:8]))
-    assert caught.value.diagnostics[0].message.endswith("is one complex number: write it as `dense`")
+    one = "memref.global @c : memref<complex<f32>> = dense_resource<f>\n" + section(f=SMALL[:8])
+    assert refused(one).message.endswith("is one complex number: write it as `dense`")
 
 
 @pytest.mark.parametrize(
@@ -165,19 +167,14 @@ def test_complex_numbers(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_data_have_a_place(data: str, message: str) -> None:
-    with pytest.raises(StepError) as caught:
-        outlined(PROGRAM.replace("<c>", "<w>") + data)
-    found = caught.value.diagnostics[0]
+    found = refused(PROGRAM.replace("<c>", "<w>") + data)
     assert found.message == message
-    assert found.location
     assert (found.location.file, found.location.line) == ("k.mlir", 2)
     assert "dense_resource<w>" in found.source_line
 
 
 def test_mlir_says_what_is_wrong_with_a_section() -> None:
-    with pytest.raises(StepError) as caught:
-        outlined(PROGRAM + section(w=LARGE, c=OTHER).replace("builtin:", "builtin"))
-    assert caught.value.diagnostics[0].location
+    assert refused(PROGRAM + section(w=LARGE, c=OTHER).replace("builtin:", "builtin")).location
 
 
 BUFFERIZE = "builtin.module(one-shot-bufferize{bufferize-function-boundaries})"
@@ -216,7 +213,7 @@ def host_step(folder: Path, source: str, **options: object) -> Ran:
         f"resource.{number}": outputs[name]
         for number, name in enumerate(json.loads(outputs["index.json"])["resources"])
     }
-    given = HostParams(modules=(), offload=Offload.DISPATCH, **options)  # type: ignore[arg-type]
+    given = HostParams(modules=(), offload=Offload.DISPATCH, **options)
     inputs = {"host": outputs["host.mlir"], **resources}
     return run_step(folder / "host", StepKind.HOST, given, inputs, ("mlir", "llvm", "object"))
 
@@ -306,15 +303,8 @@ def test_code_for_another_linker_has_the_data(tmp_path: Path) -> None:
     outputs = outlined(PROGRAM + section(w=LARGE, c=OTHER))
     inputs = {"module": outputs["module.0.mlir"], "resource.0": OTHER}
     given = replace(CPU, relocatable=True)
-    ran = in_child(
-        run_step,
-        tmp_path,
-        StepKind.COMPILE,
-        given,
-        inputs,
-        ("llvm", "asm", "object", "info", "device"),
-        tools(),
-    )
+    wanted = ("llvm", "asm", "object", "info", "device")
+    ran = in_child(run_step, tmp_path, StepKind.COMPILE, given, inputs, wanted, tools())
     assert OTHER in ran.outputs["device"]
     assert OTHER in ran.outputs["object"]
 
@@ -423,11 +413,8 @@ def test_large_dense_attributes_of_other_operations_stay() -> None:
 
 def test_large_dense_constants_of_another_size_are_errors() -> None:
     text = f'memref.global constant @w : memref<5000xf32> = dense<"0x{MANY.hex()}">\n'
-    with pytest.raises(StepError) as error:
-        outlined(text)
-    (diagnostic,) = error.value.diagnostics
+    diagnostic = refused(text)
     assert diagnostic.message == 'dense<"0x…"> has 1048576 bytes, tensor<5000xf32> needs 20000'
-    assert diagnostic.location is not None
     assert diagnostic.location.line == 1
 
 
@@ -481,6 +468,5 @@ def test_long_constants_of_bits_stay_dense() -> None:
 
 def test_a_resource_of_another_size_than_its_name(tmp_path: Path) -> None:
     name = f"sha256_{digest_bytes(LONG)}"
-    with pytest.raises(StepError) as caught:
-        outlined(PROGRAM.replace("<w>", f"<{name}>") + section(**{name: LONG, "c": OTHER}))
-    assert "has 2097152 bytes, tensor<2000xf32> needs 8000" in caught.value.diagnostics[0].message
+    found = refused(PROGRAM.replace("<w>", f"<{name}>") + section(**{name: LONG, "c": OTHER}))
+    assert "has 2097152 bytes, tensor<2000xf32> needs 8000" in found.message

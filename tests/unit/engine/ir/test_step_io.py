@@ -1,7 +1,5 @@
 """Inputs of a step: which bytes it gets, and what happens when a file changes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -18,7 +16,7 @@ LARGE = 1 << 24
 WRONG = digest_bytes(b"other")  # only stat data can prove it
 
 
-def step_io(path: Path, digest: Digest, proof: Stat | None) -> StepIO:
+def step_io(path: Path, digest: Digest, proof: "Stat | None") -> StepIO:
     inputs = (JobInput(name="object", path=path, digest=digest, proof=proof),)
     workdir = path.parent / "job"
     workdir.mkdir()

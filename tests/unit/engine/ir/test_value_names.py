@@ -1,7 +1,5 @@
 """Names of values in located text: what the text says, and nothing for others that read it."""
 
-from __future__ import annotations
-
 import re
 
 from unit.engine.device_steps import compile_module, outline_source

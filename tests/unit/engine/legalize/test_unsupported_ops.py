@@ -130,8 +130,7 @@ def test_errors_have_a_reason_and_a_location(tmp_path, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "refusing"),
-    [("", ("gfx90a",)), (", 5", ()), (", #gpu.address_space<private>", ())],
+    ("space", "refusing"), [("", ("gfx90a",)), (", 5", ()), (", #gpu.address_space<private>", ())]
 )
 def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: str, refusing) -> None:
     text = f"""gpu.module @k {{

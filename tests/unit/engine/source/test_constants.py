@@ -1,7 +1,5 @@
 """`gpubuild.constant`: values of `constants:` in constants of MLIR sources."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -58,7 +56,6 @@ def test_errors(tmp_path: Path, given: tuple[str, ...], place: tuple[int, int], 
     params = OutlineParams(constants=given, source_name="k.mlir")
     error = failing_step(tmp_path, StepKind.OUTLINE, params, {"source": SOURCE.encode()}, ())
     (flaw,) = error.diagnostics
-    assert flaw.location is not None
     assert (flaw.location.line, flaw.location.column) == place
     assert message in flaw.message
     assert "constants: {NAME: VALUE}" in error.hint

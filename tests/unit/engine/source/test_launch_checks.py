@@ -1,14 +1,12 @@
 """Launches with less dynamic workgroup memory than the kernel's views need are refused."""
 
-from __future__ import annotations
-
 import pytest
 from unit.engine.device_steps import in_child, outline_source
+from unit.engine.steps import refused
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.source import launch_checks
-from gpubuild.errors import StepError
 
 TEXT = """module attributes {{gpu.container_module}} {{
   gpu.module @kernels {{
@@ -45,12 +43,11 @@ TWO = VIEW.format(0, "c0", "4x4xf32") + "\n      " + VIEW.format(1, "c64", "4x4x
     ],
 )
 def test_too_little(given: str, said: str) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(TEXT.format(body=TWO, given=given), name="run.mlir")
-    (found,) = caught.value.diagnostics
+    error = refused(outline_source, TEXT.format(body=TWO, given=given), name="run.mlir")
+    (found,) = error.diagnostics
     assert said in found.message
     assert str(found.location) == "run.mlir:16:5"
-    assert "dynamic_shared_memory_size" in caught.value.hint
+    assert "dynamic_shared_memory_size" in error.hint
 
 
 @pytest.mark.parametrize(
@@ -83,9 +80,8 @@ def test_a_launch_in_place() -> None:
   return
 }
 """
-    with pytest.raises(StepError) as caught:
-        outline_source(text)
-    assert "it uses 16 bytes" in caught.value.diagnostics[0].message
+    error = refused(outline_source, text)
+    assert "it uses 16 bytes" in error.diagnostics[0].message
 
 
 # ---- known grids ----

@@ -1,7 +1,5 @@
 """Outlining: the index, the text of each module, the host part."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -10,6 +8,7 @@ from pathlib import Path
 import mlir as mlir_package
 import pytest
 from unit.engine.device_steps import outline_source
+from unit.engine.steps import refused
 
 from gpubuild.errors import Location, StepError
 from gpubuild.support.code_lines import moved
@@ -74,6 +73,12 @@ def accepted_upstream(text: str) -> bool:
     return done.returncode == 0
 
 
+def in_index(kind: str, triple: str, chip: str, **others: object) -> dict[str, object]:
+    usual = {"features": "", "opt_level": 2, "fast_math": False, "abi": ""}
+    lists = {"flags": [], "assembler_options": [], "link": []}
+    return {"kind": kind, "triple": triple, "chip": chip, **usual, **lists, **others}
+
+
 def test_index_says_what_the_modules_say() -> None:
     index = json.loads(outline_source(TWO)["index.json"])
     assert (index["schema"], index["has_main"], index["binaries"]) == (2, True, ["ready"])
@@ -82,42 +87,9 @@ def test_index_says_what_the_modules_say() -> None:
     assert first["kernels"] == [{"name": "f", "args": ["f32", "memref<?xf32>"]}]
     assert first["handler"] == "#gpu.select_object<1 : i64>"
     assert first["targets"] == [
-        {
-            "kind": "nvvm",
-            "triple": "nvptx64-nvidia-cuda",
-            "chip": "sm_90",
-            "features": "",
-            "opt_level": 2,
-            "fast_math": True,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": ["x>.bc"],
-        },
-        {
-            "kind": "rocdl",
-            "triple": "amdgcn-amd-amdhsa",
-            "chip": "gfx900",
-            "features": "",
-            "opt_level": 2,
-            "fast_math": False,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": [],
-        },
-        {
-            "kind": "cpu",
-            "triple": "x86_64-unknown-linux-gnu",
-            "chip": "x86-64-v3",
-            "features": "",
-            "opt_level": 1,
-            "fast_math": False,
-            "flags": [],
-            "abi": "",
-            "assembler_options": [],
-            "link": [],
-        },
+        in_index("nvvm", "nvptx64-nvidia-cuda", "sm_90", fast_math=True, link=["x>.bc"]),
+        in_index("rocdl", "amdgcn-amd-amdhsa", "gfx900"),
+        in_index("cpu", "x86_64-unknown-linux-gnu", "x86-64-v3", opt_level=1),
     ]
     assert (second["name"], second["index"], second["dialect"]) == ('odd "name', 1, "nvvm")
     assert second["kernels"] == [{"name": "g", "args": ["!llvm.ptr", "i64"]}]
@@ -286,18 +258,16 @@ LAUNCH = """module attributes {{gpu.container_module}} {{
     ],
 )
 def test_launches_are_checked_before_placeholders_hide_the_kernels(kernel, args, message) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(LAUNCH.format(kernel=kernel, args=args), name="run.mlir")
-    (diagnostic,) = caught.value.diagnostics
+    error = refused(outline_source, LAUNCH.format(kernel=kernel, args=args), name="run.mlir")
+    (diagnostic,) = error.diagnostics
     assert message in diagnostic.message
     assert diagnostic.location == Location(file="run.mlir", line=4, column=5)
     assert diagnostic.source_line.strip().startswith("gpu.launch_func")
 
 
 def test_nested_modules_are_refused() -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source("module {\n  module {\n    gpu.module @k {}\n  }\n}")
-    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=3, column=5)
+    error = refused(outline_source, "module {\n  module {\n    gpu.module @k {}\n  }\n}")
+    assert error.diagnostics[0].location == Location(file="k.mlir", line=3, column=5)
 
 
 def test_unknown_target_attribute_is_refused() -> None:
@@ -306,24 +276,16 @@ def test_unknown_target_attribute_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attribute", "passes"),
+    ("attribute", "passes", "flags"),
     [
-        ('[#xevm.target<chip = "pvc", flags = {subgroup32}>]', ""),
-        ("", "builtin.module(xevm-attach-target{chip=pvc})"),
+        ('[#xevm.target<chip = "pvc", flags = {subgroup32}>]', "", ["subgroup32"]),
+        ("", "builtin.module(xevm-attach-target{chip=pvc})", []),
     ],
 )
-def test_a_target_of_an_intel_gpu(attribute, passes) -> None:
-    outputs = outline_source(
-        f"gpu.module @k {attribute} {{ gpu.func @f() kernel {{ gpu.return }} }}", passes=passes
-    )
-    (target,) = json.loads(outputs["index.json"])["modules"][0]["targets"]
-    found = {key: target[key] for key in ("kind", "chip", "triple", "flags")}
-    assert found == {
-        "kind": "spirv",
-        "chip": "pvc",
-        "triple": "spirv64v1.3-unknown-unknown",
-        "flags": ["subgroup32"] if attribute else [],
-    }
+def test_a_target_of_an_intel_gpu(attribute, passes, flags) -> None:
+    text = f"gpu.module @k {attribute} {{ gpu.func @f() kernel {{ gpu.return }} }}"
+    (module,) = json.loads(outline_source(text, passes=passes)["index.json"])["modules"]
+    assert module["targets"] == [in_index("spirv", "spirv64v1.3-unknown-unknown", "pvc", flags=flags)]
 
 
 def test_source_that_is_not_utf8(tmp_path: Path) -> None:
@@ -353,9 +315,8 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
 )
 def test_kernels_that_cannot_be_launched(function: str, message: str) -> None:
     """Upstream accepts both; code generators abort or complain about generated code."""
-    with pytest.raises(StepError) as caught:
-        outline_source(f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
-    (diagnostic,) = caught.value.diagnostics
+    error = refused(outline_source, f"gpu.module @k {{\n  {function}\n}}\n", name="k.mlir")
+    (diagnostic,) = error.diagnostics
     assert (diagnostic.message, diagnostic.location) == (message, Location(file="k.mlir", line=2, column=3))
 
 
@@ -393,10 +354,9 @@ def test_workgroups_that_no_device_takes(x: int, z: str, known: str, lines: list
     if not lines:
         assert outline_source(text)["index.json"]
         return
-    with pytest.raises(StepError) as caught:
-        outline_source(text, name="run.mlir")
-    assert [d.location.line for d in caught.value.diagnostics if d.location] == lines
-    assert all("has more than 1024 work-items" in d.message for d in caught.value.diagnostics)
+    error = refused(outline_source, text, name="run.mlir")
+    assert [d.location.line for d in error.diagnostics if d.location] == lines
+    assert all("has more than 1024 work-items" in d.message for d in error.diagnostics)
 
 
 @pytest.mark.parametrize(

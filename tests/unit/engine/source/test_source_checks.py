@@ -1,11 +1,10 @@
 """Source checks: what MLIR would crash on, or its bindings fail on, is refused with its place."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 from unit.engine.device_steps import in_child, outline_source
+from unit.engine.steps import refused
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText
@@ -50,13 +49,11 @@ module {
     ids=["scf.if", "tuple", "array", "dictionary", "affine", "function type"],
 )
 def test_what_is_nested_too_deeply(text: str, line: int) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(text)
-    (problem,) = caught.value.diagnostics
+    error = refused(outline_source, text)
+    (problem,) = error.diagnostics
     assert problem.message == "nested too deeply: this is level 1001, and 1000 can be compiled"
-    assert problem.location is not None
     assert problem.location.line == line
-    assert len(caught.value.render()) < 3000
+    assert len(error.render()) < 3000
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS - 2, MOST_LEVELS - 1])
@@ -88,7 +85,6 @@ def test_what_is_not_nested(text: str) -> None:
 @pytest.mark.parametrize("closers", ["// }}}}", '"}}}}"'])
 def test_brackets_in_comments_and_strings_hide_none(closers: str) -> None:
     error = refusal(nested(f"scf.if %c {{ {closers}\n", 1001, "", "}\n"))
-    assert error is not None
     assert error.diagnostics[0].location == Location(file="a.mlir", line=1001, column=11)
 
 
@@ -118,9 +114,8 @@ GOOD = {"module": "k", "kernel": "f", "format": "x", "file": "a"}
 )
 @pytest.mark.parametrize("bytes_", ["\\FF", "a\\c3\\(", "\\ED\\A0\\80"])
 def test_what_is_not_utf_8(part: str, place: tuple[int, int], what: str, bytes_: str) -> None:
-    with pytest.raises(StepError) as caught:
-        outline_source(MODULE.format(**GOOD | {part: bytes_}))
-    (problem,) = caught.value.diagnostics
+    error = refused(outline_source, MODULE.format(**GOOD | {part: bytes_}))
+    (problem,) = error.diagnostics
     assert problem.location == Location(file=problem.location.file, line=place[0], column=place[1])
     assert problem.message == f'{what} "{bytes_}{chr(92) + "n" if part == "format" else ""}" is not UTF-8'
 

@@ -38,6 +38,7 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
 )
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange, has_interchangeable_loop
 from gpubuild.engine.backends.cpu.fission.masks import Mask
+from gpubuild.engine.backends.cpu.fission.structured_control_flow import parallel_loops
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     BARRIERS,
     COLLECTIVE_OPS,
@@ -90,6 +91,7 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
     for kernel in gpu_kernels(module):
         name = symbol_name(kernel)
         gains = has_interchangeable_loop(kernel) or has_bounds_check(kernel) or has_versions(kernel)
+        gains = gains or bool(parallel_loops(kernel))
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
         elif name in waiting or gains:

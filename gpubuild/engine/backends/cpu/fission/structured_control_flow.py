@@ -140,6 +140,20 @@ def simplify_structures(function: ir.Operation) -> None:
         _REWRITES[found.name](found)
 
 
+def parallel_loops(function: ir.Operation) -> list[ir.Operation]:
+    """Return the parallel loops that all work-items of a function reach: over tiles of elements of each."""
+    return [op for op in named(function, ("scf.parallel",)) if op.parent == function and not op.results]
+
+
+def separate_parallel_loops(function: ir.Operation) -> None:
+    """Let all work-items run an iteration of a parallel loop before the next one, by a barrier in it.
+
+    In one iteration work-items compute neighbouring elements, so that loops can be interchanged.
+    """
+    for loop in parallel_loops(function):
+        Emitter(loop.regions[0].blocks[0].operations[0].operation).op("gpu.barrier", [], [])
+
+
 def open_divergent_loops(function: ir.Operation) -> None:
     """Make ``scf.while`` of each ``scf.for`` around a barrier whose bounds may differ between work-items."""
     while True:

@@ -1,7 +1,5 @@
 """The library for AMD GPUs, compiled for this CPU and run there: the same functions, the same bits."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import shutil

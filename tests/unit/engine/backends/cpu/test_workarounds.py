@@ -1,7 +1,5 @@
 """Which parts of vectors are kept from being joined, and that what comes out is LLVM IR."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpubuild.engine.backends.cpu.workarounds import keep_in_text, keep_odd_halves, register_bits

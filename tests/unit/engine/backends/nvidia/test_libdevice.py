@@ -1,7 +1,5 @@
 """Slices of libdevice: the same code with and without one, and files that are not to be trusted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,8 +39,7 @@ def open_to_others(file: Path) -> None:
     file.chmod(0o666)
 
 
-@pytest.mark.parametrize("level", [0, 3])
-@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(("kind", "level"), [("f32", 0), ("f64", 3)])
 def test_slices_change_no_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, level: int
 ) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 from unit.engine.device_steps import compile_module, in_child, kernel
+from unit.engine.steps import refused
 
 from gpubuild.engine.host import lowering
 from gpubuild.engine.ir import contexts
-from gpubuild.errors import StepError
 
 FENCE = "nvvm.wgmma.fence.aligned"
 DESCRIPTOR = (
@@ -45,10 +45,9 @@ MMA = "%d = nvgpu.mma.sync (%l, %r, %s) {{mmaShape = {shape}}} : ({l}, {r}, {s})
 )
 def test_chips_that_lack_an_instruction_are_told_which_have_it(chip: str, body: str, reason: str) -> None:
     """LLVM would end the process, or ptxas would complain about PTX that nobody wrote."""
-    with pytest.raises(StepError) as caught:
-        compile_module(kernel(body), chip, target="mine")
-    assert "target mine cannot compile" in caught.value.message
-    assert reason in caught.value.diagnostics[0].message
+    error = refused(compile_module, kernel(body), chip, target="mine")
+    assert "target mine cannot compile" in error.message
+    assert reason in error.diagnostics[0].message
 
 
 def test_instructions_get_the_ptx_version_they_are_in() -> None:
@@ -57,9 +56,8 @@ def test_instructions_get_the_ptx_version_they_are_in() -> None:
     assert ".version 8.0" in compile_module(kernel(elect), "sm_90").asm
     assert ".version 8.4" in compile_module(kernel(elect), "sm_90", features="+ptx84").asm
     assert ".version 7.8" in compile_module(kernel("nvvm.cluster.arrive"), "sm_90").asm
-    with pytest.raises(StepError) as caught:
-        compile_module(kernel(elect), "sm_90", features="+ptx78")
-    assert "needs PTX 8.0, and `features` of the target say 7.8" in caught.value.diagnostics[0].message
+    error = refused(compile_module, kernel(elect), "sm_90", features="+ptx78")
+    assert "needs PTX 8.0, and `features` of the target say 7.8" in error.diagnostics[0].message
 
 
 @pytest.mark.parametrize(
@@ -83,18 +81,16 @@ def test_the_oldest_chip_of_a_shape_compiles_it(types: tuple[str, ...], shape: s
         body = body.replace('"r"', '"h"' if start.endswith("f16>") else '"f"')
     text = kernel(body, arguments=f"%l: {left}, %r: {right}, %s: {start}")
     assert "mma.sync.aligned" in compile_module(text, oldest).asm
-    with pytest.raises(StepError) as caught:
-        compile_module(text, {"sm_75": "sm_72", "sm_80": "sm_75"}[oldest])
-    assert f"needs {oldest} or later" in caught.value.diagnostics[0].message
+    error = refused(compile_module, text, {"sm_75": "sm_72", "sm_80": "sm_75"}[oldest])
+    assert f"needs {oldest} or later" in error.diagnostics[0].message
 
 
 def test_a_newer_ptx_is_advised_where_ptxas_asks_for_it() -> None:
     """sm_90's own PTX 7.8 is older than some of its instructions."""
     instruction = "mbarrier.arrive.expect_tx.shared.b64 _, [$0], 8;"
     body = f'llvm.inline_asm has_side_effects "{instruction}", "r" %n : (i32) -> ()'
-    with pytest.raises(StepError) as caught:
-        compile_module(kernel(body), "sm_90")
-    assert '"+ptx80"' in caught.value.hint
+    error = refused(compile_module, kernel(body), "sm_90")
+    assert '"+ptx80"' in error.hint
     assert compile_module(kernel(body), "sm_90", features="+ptx80").object
 
 

@@ -1,7 +1,5 @@
 """Guards that LLVM found to be constants, which ptxas takes only as registers."""
 
-from __future__ import annotations
-
 import pytest
 from unit.engine.device_steps import compile_module
 

@@ -1,7 +1,5 @@
 """SPIR-V modules, and what LLVM's code generator gets wrong without the back end's care."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import struct
@@ -18,7 +16,7 @@ from unit.engine.device_steps import (
     outline_source,
     tools,
 )
-from unit.engine.steps import run_step
+from unit.engine.steps import refused, run_step
 
 from gpubuild.engine.backends.spirv.odd_integers import widen
 from gpubuild.errors import StepError
@@ -40,21 +38,31 @@ LOOPS = kernel(
     """
 )
 
+VARIABLE = kernel(
+    """
+    %p = memref.alloca(%i) : memref<?xf32>
+    memref.store %x, %p[%i] : memref<?xf32>
+    %v = memref.load %p[%i] : memref<?xf32>
+    memref.store %v, %a[%i] : memref<?xf32>
+    """
+)
+
 
 def _one_after_the_other(folder: Path, texts: list[str]) -> list[bytes]:
     params = compile_params(CHIP)
-    return [
-        run_step(folder / str(n), StepKind.COMPILE, params, {"module": text}, OUTPUTS, tools()).outputs[
-            "object"
-        ]
-        for n, text in enumerate(texts)
+    folders = [folder / str(number) for number in range(len(texts))]
+    ran = [
+        run_step(place, StepKind.COMPILE, params, {"module": text}, OUTPUTS, tools())
+        for place, text in zip(folders, texts, strict=True)
     ]
+    return [one.outputs["object"] for one in ran]
 
 
 def test_modules_of_one_process_do_not_change_each_other(tmp_path):
     texts = [LOOPS, kernel("gpu.barrier"), LOOPS.replace("addf", "mulf"), LOOPS]
-    together = in_child(_one_after_the_other, tmp_path, texts)
-    assert together == [compile_module(text, CHIP).object for text in texts]
+    *together, again = in_child(_one_after_the_other, tmp_path, texts)
+    assert together == [compile_module(text, CHIP).object for text in texts[:3]]
+    assert again == together[0]
 
 
 @pytest.mark.parametrize("more", range(6))
@@ -111,14 +119,8 @@ def test_several_elements_of_private_memory_need_no_extension_without_optimisati
 
 
 def test_what_llvm_cannot_generate_is_an_error_with_its_message():
-    body = """
-    %p = memref.alloca(%i) : memref<?xf32>
-    memref.store %x, %p[%i] : memref<?xf32>
-    %v = memref.load %p[%i] : memref<?xf32>
-    memref.store %v, %a[%i] : memref<?xf32>
-    """
     with pytest.raises(StepError, match="LLVM cannot generate SPIR-V") as caught:
-        compile_module(kernel(body), CHIP, opt_level=0)
+        compile_module(VARIABLE, CHIP, opt_level=0)
     assert "SPV_INTEL_variable_length_array" in caught.value.output
 
 
@@ -186,22 +188,15 @@ def test_kernels_require_the_sizes_of_their_target_and_source(chip, options, siz
 
 
 def test_extensions_are_used_where_the_target_has_them():
-    body = """
-    %p = memref.alloca(%i) : memref<?xf32>
-    memref.store %x, %p[%i] : memref<?xf32>
-    %v = memref.load %p[%i] : memref<?xf32>
-    memref.store %v, %a[%i] : memref<?xf32>
-    """
-    code = compile_module(kernel(body), CHIP, opt_level=0, features="+SPV_INTEL_variable_length_array")
+    code = compile_module(VARIABLE, CHIP, opt_level=0, features="+SPV_INTEL_variable_length_array")
     assert b"SPV_INTEL_variable_length_array" in code.object
 
 
 def test_kernels_that_a_pipeline_lowered_for_spirv_are_refused():
     source = "gpu.module @k { gpu.func @f() kernel { gpu.return } }"
     module = outline_source(source, passes="builtin.module(gpu-lower-to-xevm-pipeline)")["module.0.mlir"]
-    with pytest.raises(StepError) as caught:
-        compile_module(module, "xe")
-    assert "spir_kernelcc @f is lowered for SPIR-V" in caught.value.render()
+    error = refused(compile_module, module, "xe")
+    assert "spir_kernelcc @f is lowered for SPIR-V" in error.render()
 
 
 ATOMICS = """
@@ -221,12 +216,11 @@ ATOMICS = """
 def test_atomic_operations_order_global_and_workgroup_memory_of_the_device(tmp_path):
     code = compile_module(kernel(ATOMICS, arguments="%c: memref<?xi32>, %l: memref<?xi64>, %big: i64"), CHIP)
     (tmp_path / "k.spv").write_bytes(code.object)
-    done = subprocess.run(
-        ["spirv-dis", "--raw-id", "k.spv"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    numbers = dict(re.findall(r"(%\d+) = OpConstant %\d+ (\d+)$", done.stdout, re.MULTILINE))
-    numbers |= dict.fromkeys(re.findall(r"(%\d+) = OpConstantNull", done.stdout), "0")
-    found = re.findall(r"(OpAtomic\w+) %\d+ %\d+ (%\d+) (%\d+)|(OpMemoryBarrier) (%\d+) (%\d+)", done.stdout)
+    command = ["spirv-dis", "--raw-id", tmp_path / "k.spv"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    numbers = dict(re.findall(r"(%\d+) = OpConstant %\d+ (\d+)$", text, re.MULTILINE))
+    numbers |= dict.fromkeys(re.findall(r"(%\d+) = OpConstantNull", text), "0")
+    found = re.findall(r"(OpAtomic\w+) %\d+ %\d+ (%\d+) (%\d+)|(OpMemoryBarrier) (%\d+) (%\d+)", text)
     device, order = "1", str(0x300 | 8)
     assert [(a or d, numbers[b or e], numbers[c or f]) for a, b, c, d, e, f in found] == [
         ("OpAtomicIAdd", device, order),

@@ -1,7 +1,5 @@
 """Which loops get a volatile load; tests/e2e/test_opencl.py shows what happens without it."""
 
-from __future__ import annotations
-
 import pytest
 
 from gpubuild.engine.backends.spirv.loop_values import guard

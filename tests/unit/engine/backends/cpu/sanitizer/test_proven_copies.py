@@ -3,8 +3,6 @@
 Errors that proofs must not hide are in programs that run: tests/e2e/test_checked.py.
 """
 
-from __future__ import annotations
-
 import pytest
 from mlir import ir
 

@@ -1,7 +1,5 @@
 """Reports of accesses out of bounds cost nothing where there are none."""
 
-from __future__ import annotations
-
 from mlir import ir
 
 from gpubuild.cli.single_pass import target_params
