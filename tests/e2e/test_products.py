@@ -193,24 +193,6 @@ def test_two_libraries_beside_another_user_of_cuda(built: Path, tmp_path: Path) 
     assert done.stderr.count("unload module scale_kernels") == 4, "dlclose unloads"
 
 
-@pytest.mark.parametrize("compiler", ["system", "zig"])
-def test_products_of_each_compiler(tmp_path: Path, compiler: str) -> None:
-    project = write_project(tmp_path)
-    env = {"PATH": str(tmp_path)} if compiler == "zig" else {}  # zig is used where no other compiler is
-    done = gpubuild("build", "first", "plus", "part", "-t", "cpu", cwd=project, env=env)
-    assert done.code == 0, done.err
-    assert exports(product(project, "first")) == exports(product(project, "part")) == INTERFACE
-    script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).call())"
-    done = run_on_cpu(Path(sys.executable), "-c", script, product(project, "first"), **CPU)
-    assert (done.out, done.err) == ("1\n", "")
-    source = tmp_path / "user.c"
-    source.write_text(USER[".c"])
-    cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
-    command = [*cc, source, product(project, "part"), "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
-    subprocess.run(command, check=True)
-    assert run_on_cpu(tmp_path / "user", **CPU).code == 0
-
-
 INLINE = """\
 #define LOCAL __attribute__((visibility("hidden"), noinline)) inline
 LOCAL int count() { static int n; return ++n; }
@@ -218,25 +200,50 @@ extern "C" int NAME() { return count(); }
 """
 
 
-@pytest.mark.parametrize("compiler", ["system", "zig"])
-def test_hidden_inline_functions_of_two_libraries_stay_apart(tmp_path: Path, compiler: str) -> None:
-    """A linker keeps one of several equal groups of sections, unless their symbols are local."""
-    lines = ["version: 1", "targets: {cpu: {}}", "programs:"]
+Compiled = tuple[Path, list[str]]  # the project, and the C compiler that has made its products
+
+
+@pytest.fixture(scope="module", params=["system", "zig"])
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
+    """With objects ``one`` and ``two`` of C++."""
+    folder = tmp_path_factory.mktemp(request.param)
+    added = [f"  {name}: {{sources: [{name}.cpp], product: object}}\n" for name in ("one", "two")]
+    project = write_project(folder, PROJECT + "".join(added))
     for name in ("one", "two"):
-        (tmp_path / f"{name}.cpp").write_text(INLINE.replace("NAME", name))
-        lines.append(f"  {name}: {{sources: [{name}.cpp], product: object}}")
-    (tmp_path / "targets.yaml").write_text("\n".join(lines) + "\n")
-    env = {"PATH": str(tmp_path)} if compiler == "zig" else {}
-    done = gpubuild("build", cwd=tmp_path, env=env)
+        (project / f"{name}.cpp").write_text(INLINE.replace("NAME", name))
+    zig = request.param == "zig"
+    env = {"PATH": str(folder)} if zig else {}  # zig is used where no other compiler is
+    programs = ("first", "plus", "part", "one", "two")
+    done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env, seeded=not zig)
     assert done.code == 0, done.err
-    objects = [tmp_path / "build" / name / f"{name}.o" for name in ("one", "two")]
+    return project, [ZIG, "cc"] if zig else ["cc"]
+
+
+def link(compiled: Compiled, text: str, *files: Path) -> Path:
+    """A program of C with ``files``, by the compiler that made them."""
+    project, compiler = compiled
+    source, program = project / "user.c", project / "user"
+    source.write_text(text)
+    libraries = ("-lm", "-ldl", "-lpthread")
+    subprocess.run([*compiler, source, *files, *libraries, "-o", program], check=True)
+    return program
+
+
+def test_products_of_each_compiler(compiled: Compiled) -> None:
+    library, part = product(compiled[0], "first"), product(compiled[0], "part")
+    assert exports(library) == exports(part) == INTERFACE
+    script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).call())"
+    done = run_on_cpu(Path(sys.executable), "-c", script, library, **CPU)
+    assert (done.out, done.err) == ("1\n", "")
+    assert run_on_cpu(link(compiled, USER[".c"], part), **CPU).code == 0
+
+
+def test_hidden_inline_functions_of_two_libraries_stay_apart(compiled: Compiled) -> None:
+    """A linker keeps one of several equal groups of sections, unless their symbols are local."""
+    objects = [compiled[0] / "build" / name / f"{name}.o" for name in ("one", "two")]
     assert [exports(file) for file in objects] == [{"one"}, {"two"}]
-    source = tmp_path / "user.c"
-    source.write_text("int one(void), two(void);\nint main(void) { return one() + one() + two() != 4; }\n")
-    cc = [ZIG, "cc"] if compiler == "zig" else ["cc"]
-    command = [*cc, source, *objects, "-lm", "-ldl", "-lpthread", "-o", tmp_path / "user"]
-    subprocess.run(command, check=True)
-    assert subprocess.run([tmp_path / "user"], check=False).returncode == 0
+    text = "int one(void), two(void);\nint main(void) { return one() + one() + two() != 4; }\n"
+    assert run_on_cpu(link(compiled, text, *objects)).code == 0
 
 
 ERRORS = {
