@@ -117,11 +117,15 @@ def test_a_worker_that_stops(local: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_no_job(local: Path, tmp_path: Path) -> None:
-    with two_workers(tmp_path / "cluster") as cluster:
-        build = begin(project_for(local, cluster, "interrupted"), "compile")
+    with Cluster(tmp_path / "cluster") as cluster:
+        nanny = cluster.start_worker("w1")
+        cluster.wait_for_workers(1)
+        build = begin(project_for(local, cluster, "interrupted"))
+        cluster.stop(nanny)  # so that the build cannot end by itself
         build.send_signal(signal.SIGINT)
         build.communicate(timeout=PATIENCE)
         assert build.returncode == 130
+        cluster.stop(nanny, signal.SIGCONT)
         cluster.kill("dask_worker")
         cluster.kill("dask_scheduler")
         wait_until(lambda: not cluster.processes())
