@@ -2,8 +2,8 @@
 
 python bench/weights.py [--megabytes 500] [FORM...]
 
-Each form is one place of the weights in a source: a global variable of the host or of a gpu.module,
-with its data as `dense_resource` or as `dense`, in text or in bytecode.
+Each form is one place of the weights: a global variable in a source of its own, of the host, or of a
+gpu.module, with its data as `dense_resource` or as `dense`, in text or in bytecode.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from timing import ROOT
 if TYPE_CHECKING:
     import numpy as np
 
-FORMS = ("host-resource", "host-dense", "host-bytecode", "kernel-resource", "kernel-dense")
+FORMS = ("own-bytecode", "host-resource", "host-dense", "host-bytecode", "kernel-resource", "kernel-dense")
 SETTLE_SECONDS = 2.5  # files that were written less than 2 s ago are hashed more often
 MEGABYTE = 1_000_000
 CHUNK = 1_000  # elements
 GLOBAL = '  memref.global "private" constant @weights : memref<{count}xf32> = {value}\n'
+DECLARED = "  memref.global constant @weights : memref<{count}xf32>\n"
+DEFINED = "memref.global constant @weights : memref<{count}xf32> = dense_resource<w>"
 KERNEL = """\
 module attributes {{gpu.container_module}} {{
 {host}  gpu.module @k {{
@@ -63,23 +65,32 @@ def write_source(folder: Path, form: str, count: int, added: float) -> None:
     import numpy as np
 
     place, kind = form.split("-")
-    path = folder / ("k.mlirbc" if kind == "bytecode" else "k.mlir")
-    (folder / "targets.yaml").write_text(PROJECT.format(name=path.name))
+    is_apart = place == "own"
+    path = folder / ("k.mlirbc" if kind == "bytecode" and not is_apart else "k.mlir")
+    names = "k.mlir, w.mlirbc" if is_apart else path.name
+    (folder / "targets.yaml").write_text(PROJECT.format(name=names))
     resource = kind != "dense"
     variable = GLOBAL.format(count=count, value="dense_resource<w>" if resource else 'dense<"0x@">')
     get = f"memref.get_global @weights : memref<{count}xf32>"
     text = KERNEL.format(
-        host=variable * (place == "host"),
+        host=DECLARED.format(count=count) if is_apart else variable * (place == "host"),
         kernel=variable * (place == "kernel"),
         get=f"%all = {get}"
         if place == "kernel"
         else f"%all = memref.cast %from : memref<{count}xf32> to memref<{count}xf32>",
-        give=f"%from = {get}" if place == "host" else f"%from = ub.poison : memref<{count}xf32>",
+        give=f"%from = {get}" if place != "kernel" else f"%from = ub.poison : memref<{count}xf32>",
         count=count,
         added=added,
     )
+    weights = np.tile(np.arange(CHUNK, dtype=np.float32), count // CHUNK) if kind == "bytecode" else None
+    if is_apart:
+        path.write_text(text)
+        data = folder / "w.mlirbc"
+        if not data.exists() or data.stat().st_size < weights.nbytes:
+            write_bytecode(data, DEFINED.format(count=count), weights)
+        return
     if kind == "bytecode":
-        write_bytecode(path, text, np.tile(np.arange(CHUNK, dtype=np.float32), count // CHUNK))
+        write_bytecode(path, text, weights)
         return
     before, _, after = text.partition('@"' if not resource else "\0")
     digits = np.arange(CHUNK, dtype=np.float32).tobytes().hex()

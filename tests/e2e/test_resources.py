@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -250,6 +251,53 @@ def bytecode_of(text: str) -> bytes:
         stream = io.BytesIO()
         ir.Module.parse(text).operation.write_bytecode(stream)
         return stream.getvalue()
+
+
+ADD_WEIGHTS = """
+memref.global constant @weights : memref<1000x512xf32>
+func.func @add(%x: tensor<1000x512xf32>) -> tensor<1000x512xf32> attributes {{llvm.emit_c_interface}} {{
+  %m = memref.get_global @weights : memref<1000x512xf32>
+  %w = bufferization.to_tensor %m restrict : memref<1000x512xf32> to tensor<1000x512xf32>
+  %e = tensor.empty() : tensor<1000x512xf32>
+  %y = linalg.{operation} ins(%x, %w : tensor<1000x512xf32>, tensor<1000x512xf32>)
+      outs(%e : tensor<1000x512xf32>) -> tensor<1000x512xf32>
+  return %y : tensor<1000x512xf32>
+}}
+"""
+CALL = """
+import numpy as np, sys
+sys.path.insert(0, "build/app")
+import app
+x = np.ones((1000, 512), np.float32)
+y = np.empty_like(x)
+app.add(x, y)
+print(np.array_equal(y, eval(sys.argv[1])(x, np.arange(512000, dtype=np.float32).reshape(x.shape))))
+"""
+
+
+def test_weights_in_a_source_of_their_own(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    data = hexadecimal(np.arange(512_000, dtype=np.float32).tobytes(), 4)
+    text = (
+        "memref.global constant @weights : memref<1000x512xf32> = dense_resource<w>\n"
+        f"{{-#\n  dialect_resources: {{ builtin: {{ w: {data} }} }}\n#-}}\n"
+    )
+    (tmp_path / "w.mlirbc").write_bytes(bytecode_of(text))
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
+        "  app: {sources: [k.mlir, w.mlirbc], pipeline: linalg, product: shared}\n"
+    )
+    for operation, numpy in (("add", "np.add"), ("mul", "np.multiply")):
+        (tmp_path / "k.mlir").write_text(ADD_WEIGHTS.format(operation=operation))
+        outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
+        assert outcome.code == 0, outcome.err
+        done = subprocess.run(
+            [sys.executable, "-c", CALL, numpy],
+            cwd=tmp_path, env={**os.environ, "GPUBUILD_DEVICE": "cpu"}, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.stdout == "True\n", done.stderr
+    changed = {step for step, status in outcome.statuses().items() if status != "up-to-date"}
+    assert changed and not any("w.mlirbc" in step for step in changed), changed
 
 
 def test_gpu_code_with_too_large_weights_is_refused(tmp_path: Path, shared_cache: dict[str, str]) -> None:
