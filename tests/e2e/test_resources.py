@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild
+from e2e.command import ROOT, gpubuild
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
@@ -253,11 +254,10 @@ def bytecode_of(text: str) -> bytes:
         return stream.getvalue()
 
 
-ADD_WEIGHTS = """
-memref.global constant @weights : memref<1000x512xf32>
+PAGE = (ROOT / "docs" / "how-to" / "tensors.md").read_text()
+ADD_WEIGHTS = """{declaration}
 func.func @add(%x: tensor<1000x512xf32>) -> tensor<1000x512xf32> attributes {{llvm.emit_c_interface}} {{
-  %m = memref.get_global @weights : memref<1000x512xf32>
-  %w = bufferization.to_tensor %m restrict : memref<1000x512xf32> to tensor<1000x512xf32>
+  {use}
   %e = tensor.empty() : tensor<1000x512xf32>
   %y = linalg.{operation} ins(%x, %w : tensor<1000x512xf32>, tensor<1000x512xf32>)
       outs(%e : tensor<1000x512xf32>) -> tensor<1000x512xf32>
@@ -276,18 +276,19 @@ print(np.array_equal(y, eval(sys.argv[1])(x, np.arange(512000, dtype=np.float32)
 
 
 def test_weights_in_a_source_of_their_own(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    definition, code = re.findall(r"```mlir\n(memref.global constant @weights .*?)```", PAGE, re.DOTALL)
+    declaration, use = code.split("…\n")
     data = hexadecimal(np.arange(512_000, dtype=np.float32).tobytes(), 4)
-    text = (
-        "memref.global constant @weights : memref<1000x512xf32> = dense_resource<w>\n"
-        f"{{-#\n  dialect_resources: {{ builtin: {{ w: {data} }} }}\n#-}}\n"
-    )
+    text = f"{definition}{{-#\n  dialect_resources: {{ builtin: {{ w: {data} }} }}\n#-}}\n"
     (tmp_path / "w.mlirbc").write_bytes(bytecode_of(text))
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {cpu: {}}\nprograms:\n"
         "  app: {sources: [k.mlir, w.mlirbc], pipeline: linalg, product: shared}\n"
     )
     for operation, numpy in (("add", "np.add"), ("mul", "np.multiply")):
-        (tmp_path / "k.mlir").write_text(ADD_WEIGHTS.format(operation=operation))
+        (tmp_path / "k.mlir").write_text(
+            ADD_WEIGHTS.format(declaration=declaration, use=use, operation=operation)
+        )
         outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
         assert outcome.code == 0, outcome.err
         done = subprocess.run(
