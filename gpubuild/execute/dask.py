@@ -125,7 +125,8 @@ class DaskExecutor:
         self._open: dict[str, _Sent] = {}  # steps without an answer, by key
         self._waiting: dict[str, _Sent] = {}  # those of them that are not sent yet
         self._identities: dict[str, Mapping[str, str] | None] = {}  # by address of a worker; None: asked for
-        self._threads: dict[str, int] = {}  # of workers with our Python and wire form
+        self._listed: Mapping[str, int] = {}  # threads of all workers
+        self._threads: dict[str, int] = {}  # of those with our Python and wire form
         self._room = 0  # how many steps may be sent at once
         self._able_for: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # workers by needed tools
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
@@ -212,11 +213,12 @@ class DaskExecutor:
             except Exception:
                 known = {}
             with self._lock:
+                self._answered.clear()
+                self._listed = known
                 new = known.keys() - self._identities.keys()
-                if self._answered.is_set() or known.keys() != self._identities.keys():
-                    self._answered.clear()
+                if known.keys() != self._identities.keys():
                     self._identities = {address: self._identities.get(address) for address in known}
-                    self._refresh(known)
+                    self._refresh()
             for address in new:
                 asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
             self._send_stranded()
@@ -231,12 +233,13 @@ class DaskExecutor:
         with self._lock:
             if address in self._identities:
                 self._identities[address] = found.get(address, {})
+                self._refresh()  # at once: a step that another worker refuses meanwhile can run there
                 self._answered.set()
 
-    def _refresh(self, threads: Mapping[str, int]) -> None:
+    def _refresh(self) -> None:
         """Note what follows from the identities of workers. The lock is held."""
         self._threads = {
-            address: threads[address]
+            address: self._listed[address]
             for address, found in self._identities.items()
             if found and _is_like_us(found)
         }
@@ -447,7 +450,7 @@ class DaskExecutor:
         """Send no more steps: no step at all had an answer for so long, as if the scheduler was stopped."""
         with self._lock:
             self._identities = {}
-            self._refresh({})
+            self._refresh()
             self._waited_for_workers = True
 
     def _take_back(self, sent: _Sent, reason: str) -> None:
