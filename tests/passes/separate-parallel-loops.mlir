@@ -18,6 +18,20 @@ gpu.module @k {
     }
     gpu.return
   }
+  // Work-items run this one in different numbers: a barrier in it would never be passed.
+  // CHECK-LABEL: gpu.func @uneven.workgroup
+  // CHECK-NOT: gpu.barrier
+  gpu.func @uneven.workgroup(%a: memref<?xf32>) kernel attributes {gpubuild.workgroup_of = "uneven"} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %v = arith.constant 1.0 : f32
+    %i = gpu.thread_id x
+    scf.parallel (%r) = (%c0) to (%i) step (%c1) {
+      memref.store %v, %a[%r] : memref<?xf32>
+      scf.reduce
+    }
+    gpu.return
+  }
   // One under a condition is not reached by all work-items.
   // CHECK-LABEL: gpu.func @divergent.workgroup
   // CHECK-NOT: gpu.barrier

@@ -41,7 +41,7 @@ def can_be_jammed(loop: ir.Operation, iterations: int) -> bool:
 
 
 def _jam(loop: ir.Operation, _: Legalization) -> None:
-    iterations = _iterations(loop)
+    iterations = few_iterations(loop)
     body = loop.regions[0].blocks[0]
     if not iterations or not can_be_jammed(loop, len(iterations)):
         return
@@ -65,8 +65,8 @@ def _jam(loop: ir.Operation, _: Legalization) -> None:
     loop.move_before(choice.regions[1].blocks[0].operations[0].operation)
 
 
-def _iterations(loop: ir.Operation) -> list[tuple[int, ...]]:
-    """Return the indices of all iterations: none if they are unknown or too many."""
+def few_iterations(loop: ir.Operation) -> list[tuple[int, ...]]:
+    """Return the indices of all iterations of a parallel loop: none if they are unknown or too many."""
     bounds = [constant_integer(value) for value in loop.operands]
     known = [bound for bound in bounds if bound is not None]
     if loop.results or len(known) < len(bounds):

@@ -152,7 +152,8 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="add-workgroup-functions", run=add_workgroup_functions),
     _each("lift-control-flow", lift_branches),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),
-    _each("separate-parallel-loops", separate_parallel_loops),
+    # Barriers would hide races between iterations.
+    _each("separate-parallel-loops", separate_parallel_loops, when=_optimizes),
     _each("structure-control-flow", simplify_structures),
     _each("index-loop-counters", count_in_indices),
     _each("allocate-private-attributions", allocate_attributions),

@@ -91,7 +91,7 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
     for kernel in gpu_kernels(module):
         name = symbol_name(kernel)
         gains = has_interchangeable_loop(kernel) or has_bounds_check(kernel) or has_versions(kernel)
-        gains = gains or bool(parallel_loops(kernel))
+        gains = gains or (not lowering.sanitize and bool(parallel_loops(kernel)))
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
         elif name in waiting or gains:

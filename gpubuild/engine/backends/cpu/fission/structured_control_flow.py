@@ -28,6 +28,7 @@ from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissi
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, symbol_name
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.legalize.unroll_and_jam import few_iterations
 
 _PASSES = keep_narrow_casts("func.func(lift-cf-to-scf,canonicalize,cse)")
 _RETURNS = {"gpu.return": "func.return", "func.return": "gpu.return"}
@@ -141,8 +142,9 @@ def simplify_structures(function: ir.Operation) -> None:
 
 
 def parallel_loops(function: ir.Operation) -> list[ir.Operation]:
-    """Return the parallel loops that all work-items of a function reach: over tiles of elements of each."""
-    return [op for op in named(function, ("scf.parallel",)) if op.parent == function and not op.results]
+    """Return the small parallel loops, such as over tiles, that all work-items run as often."""
+    loops = named(function, ("scf.parallel",))
+    return [loop for loop in loops if loop.parent == function and few_iterations(loop)]
 
 
 def separate_parallel_loops(function: ir.Operation) -> None:
