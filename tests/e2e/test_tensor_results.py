@@ -1,0 +1,59 @@
+"""Products of tensors, in tiles, and split reductions: NumPy's results, equal bits on all devices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from devices import at_hand
+from e2e.command import gpubuild
+from simulators.cuda_driver import standin
+
+TENSORS = Path(__file__).parent / "tensors"
+
+
+@pytest.fixture(scope="module", params=["products", "reductions"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a library, whose program is `check_NAME.py`."""
+    name = request.param
+    folder = tmp_path_factory.mktemp(name)
+    source = os.path.relpath(TENSORS / f"{name}.mlir", folder)
+    (folder / "targets.yaml").write_text(
+        "version: 1\ntargets: {sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}}\nprograms:\n"
+        f"  {name}: {{sources: [{source}], pipeline: linalg, product: shared}}\n"
+    )
+    outcome = gpubuild("build", cwd=folder, seeded=True)
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert "stays on the host" not in outcome.out + outcome.err
+    return folder / "build" / name
+
+
+def bits(folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, TENSORS / f"check_{folder.name}.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(folder), **environment},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def on_the_cpu(folder: Path) -> str:
+    found = bits(folder, GPUBUILD_DEVICE="cpu", GPUBUILD_CPU_THREADS="2")
+    assert bits(folder, GPUBUILD_DEVICE="cpu", GPUBUILD_CPU_THREADS="1") == found
+    return found
+
+
+def test_with_memory_apart(folder: Path, on_the_cpu: str, tmp_path: Path) -> None:
+    standin.translate(list(folder.glob("*.sm_60.ptx")), "7.0", tmp_path)
+    assert bits(folder, **standin.environment("7.0", modules=tmp_path)) == on_the_cpu
+
+
+@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+def test_on_opencl(folder: Path, on_the_cpu: str) -> None:
+    assert bits(folder, **{**(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"}) == on_the_cpu
