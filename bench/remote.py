@@ -13,9 +13,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
+from queue import SimpleQueue
 
 from generate import large_kernel
 
@@ -32,7 +32,7 @@ PROCESSES = 4  # worker processes; their threads are the simulated workers
 SLEEP = """
 import os, time
 from distributed import get_worker
-from gpubuild.execute import dask, wire
+from gpubuild.execute import dask_worker as dask, wire
 from gpubuild.model.digest import digest_bytes
 SECONDS = float(os.environ["BENCH_SECONDS"])
 DATA = bytes(28_000)
@@ -40,9 +40,8 @@ def run_message(message):
     time.sleep(SECONDS)
     request = wire.unpack_request(message)
     blob = {"name": "module", "digest": digest_bytes(DATA), "size_bytes": len(DATA), "executable": False}
-    return get_worker().address, wire._pack(
-        {"worker": "w", "result": {"step_id": request.step, "result": {"blobs": [blob]}}, "blobs": [DATA]}
-    )
+    result = {"step_id": request.step, "result": {"blobs": [blob], "seconds": SECONDS}}
+    return get_worker().address, wire._pack({"worker": "w", "result": result, "blobs": [DATA]})
 dask.run_message = run_message
 """
 
@@ -97,13 +96,15 @@ def simulate(workers: int, seconds: float, count: int) -> dict[str, float]:
             while executor.workers < 1 + 2 * workers:
                 time.sleep(0.1)
             began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-            room = threading.Semaphore(executor.workers)
+            ended: SimpleQueue[Future] = SimpleQueue()
             futures: list[Future] = []
+            done = 0
             for job in jobs:
-                room.acquire()
-                future = executor.submit(job)
-                future.when_done(lambda _: room.release())
-                futures.append(future)
+                while len(futures) - done >= executor.workers:
+                    ended.get()
+                    done += 1
+                futures.append(executor.submit(job))
+                futures[-1].when_done(ended.put)
             for future in futures:
                 future.result()
             wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF)

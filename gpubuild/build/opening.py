@@ -11,12 +11,12 @@ from pathlib import Path
 from gpubuild.build.builder import Builder
 from gpubuild.build.lock import build_lock, remove_links
 from gpubuild.build.null_build_record import Witness
-from gpubuild.cache.open_store import open_store
+from gpubuild.cache.open_store import choose_remote, open_remote, open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import Executor, LazyExecutor, early
 from gpubuild.model.events import BuildWarning, Listener, Silent
-from gpubuild.model.project import BuildOptions, Execute, Project
+from gpubuild.model.project import BuildOptions, CacheConfig, Execute, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import with_generated
@@ -59,7 +59,8 @@ def open_builder(
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         execute = execute_settings(project.execute, settings, options)
-        executor = LazyExecutor(workers, partial(_executor, execute=execute, listener=listener))
+        make = partial(_executor, execute=execute, cache=config, settings=settings, listener=listener)
+        executor = LazyExecutor(workers, make)
         if execute is None:
             executor.use_early()
         if threads or store.has_remote:
@@ -181,15 +182,24 @@ def execute_settings(configured: Execute | None, settings: Settings, options: Bu
     return execute
 
 
-def _executor(workers: int, *, execute: Execute | None, listener: Listener) -> Executor:
+def _executor(
+    workers: int,
+    *,
+    execute: Execute | None,
+    cache: CacheConfig | None,
+    settings: Settings,
+    listener: Listener,
+) -> Executor:
     if execute is None:
         return _local_executor(workers)
     # It forks: before Dask starts threads.
     local = early.pop() if early and early[-1].workers == workers else _local_executor(workers)
     from gpubuild.execute.dask import DaskExecutor
 
+    remote = choose_remote(cache.remote, settings) if cache else None
+    store = open_remote(remote, settings)[0] if remote else None
     try:
-        return DaskExecutor(local, execute, lambda text: listener.on_event(BuildWarning(message=text)))
+        return DaskExecutor(local, execute, lambda text: listener.on_event(BuildWarning(message=text)), store)
     except BaseException:
         local.close()
         raise

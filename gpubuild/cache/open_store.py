@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gpubuild.cache.local.disk_store import DiskStore
@@ -14,6 +15,9 @@ from gpubuild.errors import UsageError
 from gpubuild.model.project import CacheConfig, RemoteCache, RemoteMode
 from gpubuild.settings import NO_USER_CACHE, Settings
 from gpubuild.support.frozen import replace
+
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
 
 _OFF = "off"
 _USER_LIMIT_BYTES = 5 << 30
@@ -65,15 +69,22 @@ def open_store(
         remote = replace(remote, mode=RemoteMode.WRITE_ONLY) if remote.mode != RemoteMode.READ_ONLY else None
     if remote is None:
         return local
-    # Imported here: most builds have no remote cache, and HTTP costs 25 ms.
-    from gpubuild.cache.remote.http import find_authorization
-    from gpubuild.cache.remote.store import RemoteStore
-    from gpubuild.cache.remote.tiered import TieredStore
+    from gpubuild.cache.remote.tiered import TieredStore  # most builds have no remote cache
 
-    authorization, problem = find_authorization(remote.url, settings)
+    store, problem = open_remote(remote, settings)
     if problem:
         local.warn_once("credentials", problem)
-    return TieredStore(local, RemoteStore(remote.url, mode=remote.mode, authorization=authorization))
+    return TieredStore(local, store)
+
+
+def open_remote(remote: RemoteCache, settings: Settings) -> tuple[RemoteStore, str]:
+    """Return the remote cache with the credentials of the environment, and a warning, or ""."""
+    # Imported here: HTTP costs 25 ms.
+    from gpubuild.cache.remote.http import find_authorization
+    from gpubuild.cache.remote.store import RemoteStore
+
+    authorization, problem = find_authorization(remote.url, settings)
+    return RemoteStore(remote.url, mode=remote.mode, authorization=authorization), problem
 
 
 def choose_remote(configured: RemoteCache | None, settings: Settings) -> RemoteCache | None:

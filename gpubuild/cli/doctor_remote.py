@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild.build.opening import execute_settings
+from gpubuild.cache.open_store import choose_remote
 from gpubuild.cli.console import Console, paint
 from gpubuild.errors import UsageError
 from gpubuild.execute.agent import identity
@@ -83,7 +84,9 @@ def look(options: argparse.Namespace, project: Project | None) -> Remote:
         seconds, workers = query(cluster)
     except UsageError as error:
         problem = error.message
-    ours = identity()
+    ours = {name: value for name, value in identity().items() if name != "cache"}
+    if cache := choose_remote(project.cache.remote if project else None, options.settings):
+        ours["cache"] = cache.url
     rows = tuple(_row(ours, worker) for worker in workers)
     if not problem and not workers:
         problem = "the scheduler has no workers"

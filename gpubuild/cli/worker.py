@@ -17,7 +17,7 @@ from gpubuild.model.project import Execute
 
 def execute(options: argparse.Namespace) -> int:
     """Run the command. Does not return: Dask's own command handles Ctrl-C and SIGTERM, and ends cleanly."""
-    from gpubuild.execute import dask_cluster
+    from gpubuild.execute import dask_cluster, dask_worker
 
     if bool(options.address) == bool(options.scheduler_file):
         raise UsageError("name either the ADDRESS of a scheduler or its --scheduler-file")
@@ -32,9 +32,9 @@ def execute(options: argparse.Namespace) -> int:
     where = [dask_cluster.scheduler_address(scheduler)]
     memory = parse_size(options.memory) if options.memory else 0
     threads = options.jobs or options.settings.jobs
-    threads = threads or dask_cluster.default_threads(len(os.sched_getaffinity(0)), memory)
+    threads = threads or dask_worker.default_threads(len(os.sched_getaffinity(0)), memory)
     name = options.name or f"{platform.node()}-{os.getpid()}"
-    command = dask_cluster.worker_command(where, name, threads, options.program_arguments)
+    command = dask_worker.worker_command(where, name, threads, options.program_arguments)
     if not options.quiet:
         options.console.note(f"worker {name}: {threads} step{'s' if threads > 1 else ''} at once")
     os.execve(sys.executable, command, environment.whole())  # noqa: S606 - our own interpreter

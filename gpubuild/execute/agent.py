@@ -18,8 +18,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from select import select
-from typing import IO, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
 
+from gpubuild.cache.open_store import choose_remote, open_remote
 from gpubuild.errors import GpubuildError, UsageError
 from gpubuild.execute import wire
 from gpubuild.execute.local import ForkerKilledError, LocalExecutor
@@ -29,6 +30,9 @@ from gpubuild.settings import Settings
 from gpubuild.targets.registry import kinds
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.fingerprint import FACTS
+
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
 
 _LENGTH = struct.Struct(">Q")
 _LOOK_SECONDS = 0.5
@@ -71,9 +75,15 @@ class Agent:
 
 
 def identity() -> dict[str, str]:
-    """Return what results of this machine depend on: Python, the wire form, and tools by content."""
+    """Return what results of this machine depend on: Python, the wire form, and tools by content.
+
+    With the address of the cache for large files, if there is one.
+    """
     toolchain = _toolchain()
     found = {"python": wire.python_tag(), "wire": str(wire.VERSION)}
+    with suppress(UsageError):
+        if cache := choose_remote(None, Settings.from_environ()):
+            found["cache"] = cache.url
     for name in (*_TOOLS, *(f"gpubuild/{part}" for part in (FACTS, *kinds()))):
         with suppress(GpubuildError, OSError):
             tool = toolchain.find_optional(name)
@@ -117,6 +127,13 @@ def _toolchain() -> Toolchain:
     return Toolchain(Settings.from_environ(), memo)
 
 
+def _shared_cache() -> RemoteStore | None:
+    """Return the cache of this machine: for one job, since it is not used any more after failures."""
+    settings = Settings.from_environ()
+    remote = choose_remote(None, settings)
+    return open_remote(remote, settings)[0] if remote else None
+
+
 def _read(messages: queue.SimpleQueue[bytes | None], executor: LocalExecutor) -> None:
     try:
         while True:
@@ -137,7 +154,8 @@ def _answer(
             if tool.fingerprint != fingerprint:
                 return wire.pack_refusal(f"{worker} has another {name}")
             commands[name] = tool.command
-        job = wire.unpack_job(message, folder, commands)
+        cache = _shared_cache() if request.cache else None
+        job = wire.unpack_job(message, folder, commands, cache)
     except (wire.WireError, GpubuildError, OSError) as error:
         return wire.pack_refusal(f"{worker}: {error}")
     try:
@@ -147,7 +165,7 @@ def _answer(
     except GpubuildError as error:
         answer = error
     try:
-        return wire.pack_answer(answer, worker, job)
+        return wire.pack_answer(answer, worker, job, cache)
     except OSError as error:
         return wire.pack_refusal(f"{worker}: {error}")
 

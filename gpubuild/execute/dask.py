@@ -1,8 +1,7 @@
-"""Run compile steps on the workers of a Dask cluster. Only this module and ``dask_cluster`` import Dask.
+"""Run compile steps on the workers of a Dask cluster. Only this module and its siblings import Dask.
 
-A step goes to workers whose Python and tools are the same bytes as here. What cannot be sent, or comes
-back without an answer, runs on this machine, unless the user forbids that. The Dask worker itself loads no
-compiler: it passes messages (``execute.wire``) to agents (``execute.agent``).
+A step goes to workers whose Python and tools are the same bytes as here, small ones of a kind together.
+What cannot be sent, or comes back without an answer, runs on this machine, unless the user forbids that.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import random
 import threading
 import time
 import uuid
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpubuild.errors import (
     GpubuildError,
@@ -27,9 +26,11 @@ from gpubuild.errors import (
     StepKilledError,
 )
 from gpubuild.execute import wire
-from gpubuild.execute.agent import Agent, identity
+from gpubuild.execute.agent import identity
 from gpubuild.execute.dask_cluster import NoSchedulerError, connect
+from gpubuild.execute.dask_worker import run_messages
 from gpubuild.execute.executor import Executor, Future
+from gpubuild.execute.local_queue import LocalQueue
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
 from gpubuild.model.step import Params, StepKind
@@ -37,7 +38,13 @@ from gpubuild.support.delete_tree import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import counted
 
-_PER_SLOT = 2  # steps in flight, so that a worker never waits for the network
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
+
+_PER_SLOT = 2  # messages in flight, so that a worker never waits for the network
+_MESSAGE_SECONDS = 0.5  # of the steps in a message, if there are several
+_MESSAGE_STEPS = 8
+_SMALL_BYTES = 1 << 17  # a step with larger inputs travels alone
 _WATCH_SECONDS = 1.0
 _FOLLOW_SECONDS = 1.0
 _FIRST_SECONDS = 0.1  # the same until a worker is known
@@ -47,63 +54,28 @@ _RESULT_SECONDS = 30.0
 _CLOSE_SECONDS = 2.0
 _NO_WORKER = "no worker with the same tools is left"
 
-# --- on the worker -----------------------------------------------------------------------------------------
 
-_idle: list[Agent] = []  # agents of this worker that run nothing
-_idle_lock = threading.Lock()
+class _Message:
+    """Steps that travel together, with their keys, and Dask's future."""
 
-
-def run_message(message: bytes) -> tuple[str, bytes]:
-    """Run a job in an agent of this worker. Return the address of the worker and the answer.
-
-    Raises nothing: Dask's clients lose a step whose exception they cannot unpickle.
-    """
-    from distributed import get_worker
-
-    worker = get_worker()
-    try:
-        return worker.address, _run_in_agent(message, worker)
-    except Exception as error:
-        return worker.address, wire.pack_refusal(f"{type(error).__name__}: {error}")
-
-
-def _run_in_agent(message: bytes, worker: Any) -> bytes:  # noqa: ANN401 - Dask's worker
-    key = worker.get_current_task()
-
-    def wanted() -> bool:
-        task = worker.state.tasks.get(key)
-        return task is not None and task.state == "executing"
-
-    with _idle_lock:
-        agent = _idle.pop() if _idle else None
-    agent = agent or Agent(str(worker.name))
-    answer = b""
-    try:
-        answer = agent.run(message, wanted)
-    finally:
-        # Tools may have changed under an old agent, which then refuses every job.
-        if answer and not wire.is_refusal(answer):
-            with _idle_lock:
-                _idle.append(agent)
-        else:
-            agent.stop()
-    return answer
-
-
-# --- on the client -----------------------------------------------------------------------------------------
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, _Sent]] = []
+        self.remote: Any = None
+        self.wanted = 0  # steps whose answer is still of use
 
 
 class _Sent:
-    """A step for the cluster: its job, our future, and Dask's once it is sent."""
+    """A step for the cluster: its job, our future, and the message it travels in."""
 
     def __init__(self, job: Job, rank: int) -> None:
         self.job = job
         self.rank = rank
         self.future = Future()
-        self.key = ""  # of Dask's future, another one each time
-        self.remote: Any = None
+        self.key = ""  # another one each time it is sent
+        self.message: _Message | None = None
         self.workers: Set[str] = frozenset()  # the addresses that could run it when it was sent
         self.refused: set[str] = set()  # the addresses that did not, or could not finish it
+        self.input_bytes = 0
         self.submitted_at = time.monotonic()
         self.sent_at = 0.0
         self.stranded_since = 0.0  # no worker can run it
@@ -115,19 +87,30 @@ class DaskExecutor:
 
     ``local`` has forked its processes already: Dask starts threads. Raises ``UsageError`` when Dask is not
     installed, the address is not allowed, or no scheduler answers and ``execute.fallback`` is off.
+    Large files go through ``cache`` to workers that use the same one.
     """
 
-    def __init__(self, local: Executor, execute: Execute, warn: Callable[[str], None]) -> None:
-        self._local = _Local(local)
+    def __init__(
+        self,
+        local: Executor,
+        execute: Execute,
+        warn: Callable[[str], None],
+        cache: RemoteStore | None = None,
+    ) -> None:
+        self._local = LocalQueue(local)
         self._execute = execute
         self._warn = warn
+        self._cache = cache  # for large files
         self._lock = threading.Lock()
         self._open: dict[str, _Sent] = {}  # steps without an answer, by key
         self._waiting: dict[str, _Sent] = {}  # those of them that are not sent yet
         self._identities: dict[str, Mapping[str, str] | None] = {}  # by address of a worker; None: asked for
         self._listed: Mapping[str, int] = {}  # threads of all workers
         self._threads: dict[str, int] = {}  # of those with our Python and wire form
-        self._room = 0  # how many steps may be sent at once
+        self._sharing: Set[str] = set()  # addresses of workers with our cache
+        self._messages: set[_Message] = set()  # without an answer
+        self._room = 0  # how many messages may be sent at once
+        self._most_steps = 1  # of steps so far, how many of the smallest kind fit in a message
         self._able_for: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # workers by needed tools
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
@@ -135,17 +118,18 @@ class DaskExecutor:
         self._waited_for_workers = False  # later steps do not wait again
         self._heard_at = time.monotonic()  # when the last answer came
         self._answered = threading.Event()  # a worker listed its tools
+        self._can_send = threading.Event()  # there may be steps to send, or room for them
         self._ended = threading.Event()
         self._client = self._connect()
         if self._client is not None:
-            # Two: a scheduler or worker that is stopped must not stop the clock.
-            for loop in (self._follow, self._watch):
+            # Three: a scheduler or worker that is stopped must not stop the clock.
+            for loop in (self._follow, self._send_waiting, self._watch):
                 threading.Thread(target=loop, name="gpubuild-dask", daemon=True).start()
 
     @property
     def workers(self) -> int:
         """See ``Executor``. Changes when workers come and go."""
-        return self._local.workers + self._room
+        return self._local.workers + self._room * self._most_steps
 
     def submit(self, job: Job, rank: int = 0) -> Future:
         """See ``Executor``."""
@@ -165,6 +149,7 @@ class DaskExecutor:
                 elif is_known and not able:
                     reason = "no worker has the same tools"
                 elif self._execute.only or not is_full or not self._local.is_idle:
+                    sent.input_bytes = wire.input_bytes(job)
                     self._send(sent)
                     return sent.future
         self._run_here(sent, reason)
@@ -222,7 +207,7 @@ class DaskExecutor:
             for address in new:
                 asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
             self._send_stranded()
-            self._send_waiting()
+            self._can_send.set()
             self._answered.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS)
 
     async def _ask(self, address: str) -> None:
@@ -235,6 +220,7 @@ class DaskExecutor:
                 self._identities[address] = found.get(address, {})
                 self._refresh()  # at once: a step that another worker refuses meanwhile can run there
                 self._answered.set()
+                self._can_send.set()
 
     def _refresh(self) -> None:
         """Note what follows from the identities of workers. The lock is held."""
@@ -244,6 +230,10 @@ class DaskExecutor:
             if found and _is_like_us(found)
         }
         self._able_for.clear()
+        ours = self._cache.url if self._cache else ""
+        self._sharing = {
+            address for address, found in self._identities.items() if found and found.get("cache") == ours
+        }
         if self._threads:
             self._waited_for_workers = False
         slots = sum(self._threads.values())
@@ -260,13 +250,6 @@ class DaskExecutor:
 
     # --- steps on workers ------------------------------------------------------------------------------
 
-    def _send_waiting(self) -> None:
-        """Send steps that wait for a worker, if one may have room."""
-        with self._lock:
-            has_room = len(self._open) - len(self._waiting) < self._room
-            waiting = list(self._waiting.values()) if has_room else []
-        self._send_again(waiting)
-
     def _send_stranded(self) -> None:
         """Send steps again whose workers are all gone."""
         with self._lock:
@@ -275,51 +258,112 @@ class DaskExecutor:
                 for sent in self._open.values()
                 if sent.workers and sent.workers.isdisjoint(self._threads) and self._able(sent.job)
             ]
-        self._send_again(stranded)
-
-    def _send_again(self, steps: Iterable[_Sent]) -> None:
-        for sent in sorted(steps, key=lambda sent: -sent.rank):
+        for sent in stranded:
             if self._take(sent.key):
                 self._send(sent)
 
     def _send(self, sent: _Sent) -> None:
-        """Send a step to workers that can run it; without any, or room for it, it waits."""
-        _cancel(sent)
+        """Send a step as soon as a worker can run it and there is room."""
+        self._cancel(sent)
         with self._lock:
-            able = self._able(sent.job) - sent.refused
-            is_everywhere = len(able) == len(self._identities)
-            has_room = len(self._open) - len(self._waiting) < self._room
-            sent.key = key = f"gpubuild-{uuid.uuid4().hex}"
-            sent.workers, sent.sent_at = able, time.monotonic()
+            sent.key = uuid.uuid4().hex
+            sent.workers = frozenset()
             has_ended = self._ended.is_set()
             if not has_ended:
-                self._open[key] = sent
-                if not (able and has_room):
-                    self._waiting[key] = sent
-                    return
+                self._open[sent.key] = self._waiting[sent.key] = sent
         if has_ended:
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
+        self._can_send.set()
+
+    def _send_waiting(self) -> None:
+        while not self._ended.is_set():
+            self._can_send.wait()
+            self._can_send.clear()
+            for message in self._next_messages():
+                if message.steps[0][1].input_bytes <= wire.LARGE_BYTES:
+                    self._submit(message)
+                else:  # smaller ones do not wait for it
+                    threading.Thread(
+                        target=self._submit, args=(message,), name="gpubuild-send", daemon=True
+                    ).start()
+
+    def _next_messages(self) -> list[_Message]:
+        """Put waiting steps into messages while there is room, those with the longest way first."""
+        made: list[_Message] = []
+        last: dict[tuple[StepKind, Set[str]], _Message] = {}  # has room for a small step
+        with self._lock:
+            free = self._room - len(self._messages)
+            if free <= 0:
+                return []
+            share = -(-len(self._waiting) // free)  # no worker idles while others have several steps
+            for sent in sorted(self._waiting.values(), key=lambda sent: -sent.rank):
+                able = self._able(sent.job)
+                able = able - sent.refused if sent.refused else able
+                if not able:
+                    continue
+                kind = (sent.job.kind, able)
+                message = last.get(kind) if sent.input_bytes <= _SMALL_BYTES else None
+                if message is None:
+                    if len(made) == free:
+                        continue
+                    message = _Message()
+                    made.append(message)
+                    if sent.input_bytes <= _SMALL_BYTES:
+                        last[kind] = message
+                message.steps.append((sent.key, sent))
+                message.wanted += 1
+                if len(message.steps) >= min(share, self._steps_per_message(sent.job.kind)):
+                    last.pop(kind, None)
+                del self._waiting[sent.key]
+                sent.message, sent.workers, sent.sent_at = message, able, time.monotonic()
+            self._messages.update(made)
+        return made
+
+    def _steps_per_message(self, kind: StepKind) -> int:
+        """Return how many small steps of a kind fit in a message, by the time that they took so far."""
+        seconds, count = self._seconds.get(kind, (_UNKNOWN_SECONDS, 1))
+        return max(1, min(_MESSAGE_STEPS, int(_MESSAGE_SECONDS * count / (seconds or 1e-9))))
+
+    def _shared_cache(self, sent: _Sent) -> RemoteStore | None:
+        """Return the cache for the large files of a step: not the second time, which may be its fault."""
+        cache = self._cache
+        if cache is None or sent.refused or not (cache.readable and cache.writable):
+            return None
+        return cache if sent.workers <= self._sharing else None
+
+    def _submit(self, message: _Message) -> None:
+        """Give a message to Dask."""
+        packed = []
+        for key, sent in list(message.steps):
+            try:
+                packed.append(wire.pack_job(sent.job, self._shared_cache(sent)))
+            except (GpubuildError, OSError) as error:
+                message.steps.remove((key, sent))
+                if self._take(key):
+                    self._cancel(sent)
+                    sent.future.set_exception(error)
+        if not message.steps:
             return
+        able = message.steps[0][1].workers
+        is_everywhere = len(able) == len(self._identities)
         try:
-            message = wire.pack_job(sent.job)
-        except (GpubuildError, OSError) as error:
-            if self._take(key):
-                sent.future.set_exception(error)
-            return
-        try:
-            sent.remote = remote = self._client.submit(
-                run_message,
-                message,
-                key=key,
+            message.remote = remote = self._client.submit(
+                run_messages,
+                packed,
+                key=f"gpubuild-{uuid.uuid4().hex}",
                 workers=None if is_everywhere else list(able),  # a thousand addresses per step cost time
-                priority=sent.rank,
+                priority=max(sent.rank for _, sent in message.steps),
                 pure=False,
             )
         except Exception as error:
-            if self._take(key):
-                self._run_here(sent, f"the scheduler cannot be reached ({type(error).__name__})")
-        else:
-            remote.add_done_callback(lambda done: self._settle(key, done))
+            self._drop(message)
+            for key, sent in message.steps:
+                if self._take(key):
+                    self._run_here(sent, f"the scheduler cannot be reached ({type(error).__name__})")
+            return
+        remote.add_done_callback(lambda done: self._settle(message, done))
+        if not message.wanted:  # since it was packed
+            _quietly(remote.cancel)
 
     def _take(self, key: str) -> _Sent | None:
         """Return a step to the one caller that completes it."""
@@ -327,19 +371,29 @@ class DaskExecutor:
             self._waiting.pop(key, None)
             return self._open.pop(key, None)
 
-    def _settle(self, key: str, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
-        """Complete our future. Runs in a thread of Dask's."""
-        self._heard_at = time.monotonic()
+    def _drop(self, message: _Message) -> None:
+        """Make room for another message."""
         with self._lock:
-            sent = self._open.get(key)
-        if sent is None:
-            return
-        worker, message = self._fetch(remote)
-        # Until here it can be sent again, for the worker may end before its answer is here.
-        if not self._take(key):
-            return
-        if self._waiting:
-            self._send_waiting()
+            self._messages.discard(message)
+        self._can_send.set()
+
+    def _settle(self, message: _Message, remote: Any) -> None:  # noqa: ANN401 - a future of Dask
+        """Complete our futures. Runs in a thread of Dask's."""
+        self._heard_at = time.monotonic()
+        self._drop(message)
+        with self._lock:
+            if not any(key in self._open for key, _ in message.steps):
+                return
+        answers = self._fetch(remote, len(message.steps))
+        message.remote = None  # its callback refers to the message
+        for (key, sent), (worker, answer) in zip(message.steps, answers, strict=True):
+            # Until here it can be sent again, for the worker may end before its answer is here.
+            if self._take(key):
+                sent.message = None
+                self._complete(sent, worker, answer)
+
+    def _complete(self, sent: _Sent, worker: str, message: bytes | str) -> None:
+        """End a step with its answer, or run it elsewhere."""
         answer = message if isinstance(message, str) else self._unpack(message, sent.job)
         if isinstance(answer, JobResult):
             self._accept(sent, answer)
@@ -358,21 +412,29 @@ class DaskExecutor:
         else:
             self._run_here(sent, reason, alone=isinstance(answer, StepKilledError))
 
-    def _fetch(self, remote: Any) -> tuple[str, bytes | str]:  # noqa: ANN401 - a future of Dask
-        """Return the address of the worker and its answer; a text where there is none, and the reason."""
+    def _fetch(self, remote: Any, count: int) -> Sequence[tuple[str, bytes | str]]:  # noqa: ANN401 - Dask's
+        """Return the address of the worker and its answer to each of ``count`` steps.
+
+        Where there is none, return a text with the reason.
+        """
         try:
             if remote.status == "error":
-                return "", f"a worker was lost ({type(remote.exception(timeout=_RESULT_SECONDS)).__name__})"
-            if remote.status != "finished":
-                return "", "the scheduler was lost"
-            worker, message = cast(tuple[str, bytes], remote.result(timeout=_RESULT_SECONDS))
-            return str(worker), message
+                reason = f"a worker was lost ({type(remote.exception(timeout=_RESULT_SECONDS)).__name__})"
+            elif remote.status != "finished":
+                reason = "the scheduler was lost"
+            else:
+                found = cast(Sequence[tuple[str, bytes]], remote.result(timeout=_RESULT_SECONDS))
+                answers = [(str(worker), message) for worker, message in found]
+                if len(answers) == count:
+                    return answers
+                reason = f"a worker answered {len(answers)} of {count} steps"
         except Exception as error:
-            return "", f"a worker's answer was lost ({type(error).__name__})"
+            reason = f"a worker's answer was lost ({type(error).__name__})"
+        return [("", reason)] * count
 
     def _unpack(self, message: bytes, job: Job) -> JobResult | GpubuildError | str:
         try:
-            return wire.unpack_answer(message, job)
+            return wire.unpack_answer(message, job, self._cache)
         except wire.WireError as error:
             return f"a worker's answer was refused: {error}"
         except Exception as error:
@@ -430,7 +492,7 @@ class DaskExecutor:
             now = time.monotonic()
             with self._lock:
                 steps, has_workers = list(self._open.values()), bool(self._threads)
-                able = {sent.key for sent in steps if self._able(sent.job)}
+                able = {sent.key for sent in steps if self._able(sent.job) - sent.refused}
             if steps and not has_workers and not self._has_reported_waiting:
                 self._has_reported_waiting = True
                 self._warn(f"{self._execute.shown} has no workers yet: waiting")
@@ -439,7 +501,7 @@ class DaskExecutor:
                 if sent.stranded_since and now - sent.stranded_since >= self._execute.no_worker_seconds:
                     self._waited_for_workers = not has_workers
                     self._take_back(sent, _NO_WORKER)
-                elif sent.remote is not None and now - sent.sent_at >= self._execute.step_seconds:
+                elif sent.message is not None and now - sent.sent_at >= self._execute.step_seconds:
                     if now - self._heard_at >= self._execute.step_seconds:
                         self._forget_workers()
                     self._take_back(sent, f"no answer after {self._execute.step_seconds:g} s")
@@ -455,7 +517,7 @@ class DaskExecutor:
 
     def _take_back(self, sent: _Sent, reason: str) -> None:
         if self._take(sent.key):
-            _cancel(sent)
+            self._cancel(sent)
             self._run_here(sent, reason)
 
     def _start_slowest(self, steps: Iterable[_Sent], now: float) -> None:
@@ -478,7 +540,7 @@ class DaskExecutor:
 
         def compare(done: Future) -> None:
             if done.exception() is None and self._take(sent.key):
-                _cancel(sent)
+                self._cancel(sent)
                 _empty(sent.job.workdir)
                 (folder / "out").rename(sent.job.workdir / "out")
                 with self._lock:
@@ -493,6 +555,7 @@ class DaskExecutor:
             with self._lock:
                 seconds, count = self._seconds.get(kind, (0.0, 0))
                 self._seconds[kind] = (seconds + done.result().result.seconds, count + 1)
+                self._most_steps = max(map(self._steps_per_message, self._seconds))
 
     def _usual_seconds(self, kind: StepKind) -> float:
         """Return how long steps of this kind took so far."""
@@ -500,15 +563,39 @@ class DaskExecutor:
             seconds, count = self._seconds.get(kind, (_UNKNOWN_SECONDS, 1))
         return max(seconds / count, _SLOW_SECONDS)
 
+    def _cancel(self, sent: _Sent) -> threading.Thread | None:
+        """Cancel the message of a step, if it has no other.
+
+        In a thread: a stopped scheduler never answers.
+        """
+        with self._lock:
+            message, sent.message = sent.message, None
+            if message is None:
+                return None
+            message.wanted -= 1
+            if message.wanted:
+                return None
+        self._drop(message)
+        if message.remote is None:
+            return None
+        thread = threading.Thread(
+            target=_quietly, args=(message.remote.cancel,), name="gpubuild-cancel", daemon=True
+        )
+        thread.start()
+        return thread
+
     def _end(self) -> None:
         if self._ended.is_set():
             return
         self._ended.set()
         self._answered.set()
+        self._can_send.set()
+        if self._cache is not None:
+            self._cache.stop()
         self._local.end()
         with self._lock:
             left, self._open, self._waiting = list(self._open.values()), {}, {}
-        threads = [_cancel(sent) for sent in left]
+        threads = [self._cancel(sent) for sent in left]
         for sent in left:
             sent.future.set_exception(InterruptedBuildError("the step was stopped"))
         end = time.monotonic() + _CLOSE_SECONDS
@@ -519,78 +606,8 @@ class DaskExecutor:
                 self._client.close(timeout=_CLOSE_SECONDS)
 
 
-class _Local:
-    """The jobs of this machine. One that was killed for memory elsewhere runs alone."""
-
-    def __init__(self, executor: Executor) -> None:
-        self.executor = executor
-        self.workers = executor.workers
-        self._lock = threading.Lock()
-        self._queue: deque[tuple[Job, Future, bool]] = deque()
-        self._running = 0
-        self._runs_alone = False
-        self._has_ended = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether a job would start at once."""
-        return self._running < self.workers and not self._queue and not self._runs_alone
-
-    def run(self, job: Job, future: Future | None = None, *, alone: bool = False) -> Future:
-        """Run a job, and end ``future`` with it."""
-        future = future or Future()
-        with self._lock:
-            self._queue.append((job, future, alone))
-        self._start()
-        return future
-
-    def end(self) -> None:
-        """Start nothing more."""
-        with self._lock:
-            self._has_ended = True
-        self._start()
-
-    def _start(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    return
-                job, future, alone = self._queue[0]
-                if not self._has_ended and (self._runs_alone or (alone and self._running)):
-                    return
-                self._queue.popleft()
-                self._running += 1
-                self._runs_alone = alone
-            try:
-                if self._has_ended:
-                    raise RuntimeError
-                self.executor.submit(job).when_done(partial(self._note_end, future))
-            except RuntimeError:  # closed
-                future.set_exception(InterruptedBuildError("the step was stopped"))
-
-    def _note_end(self, future: Future, done: Future) -> None:
-        with self._lock:
-            self._running -= 1
-            self._runs_alone = False
-        self._start()
-        if (error := done.exception()) is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(done.result())
-
-
 def _is_like_us(found: Mapping[str, str]) -> bool:
     return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
-
-
-def _cancel(sent: _Sent) -> threading.Thread | None:
-    """Cancel a step in a thread, since a stopped scheduler never answers."""
-    remote, sent.remote = sent.remote, None
-    if remote is None:
-        return None
-    thread = threading.Thread(target=_quietly, args=(remote.cancel,), name="gpubuild-cancel", daemon=True)
-    thread.start()
-    return thread
 
 
 def _quietly(call: Callable[[], object]) -> None:

@@ -1,15 +1,11 @@
-"""Start a Dask worker for compile steps, and query the workers of a scheduler.
-
-Dask loads this module into each worker as its preload. ``execute.dask`` sends the steps.
-"""
+"""Connect to the scheduler of a Dask cluster, and query its workers."""
 
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -21,8 +17,6 @@ from gpubuild.model.project import Execute
 from gpubuild.support.frozen import frozen
 
 INSTALL = 'install it: pip install "distributed>=2026.8"'
-STEP_BYTES = 512 << 20  # what a step may need
-_DEATH_SECONDS = "60"  # without a scheduler a worker ends
 _ROUND_TRIPS = 3
 _START = "start one: dask scheduler --scheduler-file FILE"
 _LOOK_SECONDS = 0.05
@@ -42,31 +36,6 @@ class RemoteWorker:
     identity: Mapping[str, str]
     seconds: float  # one round trip
     problem: str = ""
-
-
-def worker_command(where: Sequence[str], name: str, threads: int, more: Sequence[str]) -> list[str]:
-    """Return the command that runs a Dask worker; ``where`` and ``more`` are arguments of Dask's.
-
-    Dask neither limits memory nor spills: compilers run in other processes, and answers are small.
-    """
-    return [
-        *(sys.executable, "-m", "distributed.cli.dask_worker", *where),
-        *("--name", name, "--nthreads", str(threads), "--nworkers", "1", "--memory-limit", "0"),
-        *("--no-dashboard", "--death-timeout", _DEATH_SECONDS, "--preload", __name__),
-        *more,
-    ]
-
-
-def default_threads(cpus: int, memory_bytes: int) -> int:
-    """Return how many steps run at once on ``cpus``, if ``memory_bytes`` are for them (0: the machine's)."""
-    from distributed.system import MEMORY_LIMIT  # of the machine or the control group
-
-    return max(1, min(cpus, (memory_bytes or int(MEMORY_LIMIT)) // STEP_BYTES))
-
-
-def dask_setup(worker: object) -> None:
-    """Identify the tools, which takes long the first time. Dask calls this when a worker starts."""
-    identity()
 
 
 def scheduler_address(execute: Execute) -> str:
@@ -124,7 +93,7 @@ def connect(execute: Execute) -> Any:  # noqa: ANN401 - Dask's client, which has
         import distributed
     except ImportError as error:
         raise UsageError("Dask is not installed here", hint=INSTALL) from error
-    # Its advice about large arguments is for analysts. wire.MOST_INLINE limits ours.
+    # Its advice about large arguments is for analysts. wire.MOST_BYTES limits ours.
     dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 GiB"})
     where: dict[str, Any] = {"address": scheduler_address(execute), "timeout": execute.connect_seconds}
     where |= {"name": "gpubuild", "set_as_default": False}

@@ -1,7 +1,8 @@
 """Wire form of jobs and answers for workers on other machines: versioned msgpack of plain data.
 
 Neither end unpickles or trusts what it reads: types are checked, names are plain, and digests of all bytes
-are compared. A job names its tools by content; the worker uses its own, if they are the same.
+are compared. A job names its tools by content; the worker uses its own, if they are the same. Files of more
+than 1 MB are in the remote cache, if client and worker have the same one, else in the message.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import types
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, get_type_hints
 
+from gpubuild.cache.local.blobs import DestinationError, SourceError, write_chunks
+from gpubuild.cache.remote.bazel_result import Stored
 from gpubuild.errors import (
     Diagnostic,
     GpubuildError,
@@ -26,6 +29,7 @@ from gpubuild.errors import (
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult
 from gpubuild.model.step import (
+    Blob,
     BundleParams,
     CompileParams,
     HostParams,
@@ -38,8 +42,12 @@ from gpubuild.model.step import (
 )
 from gpubuild.support.frozen import fields, frozen, is_frozen
 
-VERSION = 1
-MOST_INLINE = 1 << 26  # bytes of a job's inputs: they stay in the scheduler's memory until its end
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
+
+VERSION = 2
+LARGE_BYTES = 1 << 20  # a larger file is in the remote cache rather than in the message
+MOST_BYTES = 1 << 26  # of a job's inputs: those in messages stay in the scheduler's memory until its end
 MOST_MESSAGE = 1 << 28
 # Steps that read nothing but their inputs. Others run compilers that read the machine's files.
 _PARAMS: dict[StepKind, type[Params]] = {
@@ -74,18 +82,22 @@ class RefusedJobError(WireError):
 
 @frozen
 class Request:
-    """A job as a worker gets it. ``tools`` are names and fingerprints, ``data`` the inputs' bytes."""
+    """A job as a worker gets it. ``tools`` are names and fingerprints.
+
+    ``cache`` is the address of the cache that has large inputs and takes large outputs.
+    """
 
     python: str  # that of the sender, see ``python_tag``
     step: str
     kind: str
     params: dict[str, object]
-    inputs: tuple[tuple[str, str, str, bytes], ...]  # role, file name, digest, content
+    inputs: tuple[tuple[str, str, str, int, bytes | Stored], ...]  # role, file name, digest, size, content
     outputs: tuple[str, ...]
     executable: tuple[str, ...]
     tools: dict[str, str]
     missing: dict[str, str]
     timeout: float
+    cache: str = ""
 
 
 def python_tag() -> str:
@@ -104,22 +116,34 @@ def why_local(job: Job) -> str:
         return "its IR is written into a folder of this machine"
     if "/" in pipeline_of(job.params)[0]:
         return "its pass pipeline names a file"
-    if sum(item.path.stat().st_size for item in job.inputs) > MOST_INLINE:
-        return f"its inputs are larger than {MOST_INLINE >> 20} MB"
+    if input_bytes(job) > MOST_BYTES:
+        return f"its inputs are larger than {MOST_BYTES >> 20} MB"
     for item in job.inputs:
         if item.name in ("module", "host") and any(word in item.path.read_bytes() for word in _READS_FILES):
             return "its assembly reads files"
     return ""
 
 
-def pack_job(job: Job) -> bytes:
-    """Return ``job`` as a message. Raises ``InputChangedError``, ``OSError``."""
+def input_bytes(job: Job) -> int:
+    """Return the size of all inputs. Raises ``OSError``."""
+    return sum(item.path.stat().st_size for item in job.inputs)
+
+
+def pack_job(job: Job, cache: RemoteStore | None = None) -> bytes:
+    """Return ``job`` as a message, for a worker that has this ``cache``.
+
+    Raises ``InputChangedError``, ``OSError``.
+    """
     inputs = []
     for item in job.inputs:
-        data = item.path.read_bytes()
-        if digest_bytes(data) != item.digest:
+        blob = Blob(name=item.name, digest=item.digest, size_bytes=item.path.stat().st_size)
+        try:
+            content = _sent(blob, item.path, cache)
+        except SourceError as error:
+            raise InputChangedError(str(error), hint="build again") from error
+        if isinstance(content, bytes) and digest_bytes(content) != item.digest:
             raise InputChangedError(f"{item.path} changed while the build was running", hint="build again")
-        inputs.append((item.name, item.path.name, item.digest, data))
+        inputs.append((item.name, item.path.name, item.digest, blob.size_bytes, content))
     return _pack(
         Request(
             python=python_tag(),
@@ -132,22 +156,52 @@ def pack_job(job: Job) -> bytes:
             tools=job.fingerprints,
             missing=job.missing_tools,
             timeout=job.timeout_seconds,
+            cache=cache.url if cache else "",
         )
     )
 
 
-def unpack_job(message: bytes, folder: Path, tools: Mapping[str, tuple[str, ...]]) -> Job:
+def _sent(blob: Blob, file: Path, cache: RemoteStore | None) -> bytes | Stored:
+    """Return the content of a file for a message: a large one goes into ``cache``, unless that fails."""
+    stored = cache.send_blob(blob, file) if cache and blob.size_bytes > LARGE_BYTES else None
+    return stored or file.read_bytes()
+
+
+def _receive(blob: Blob, content: object, path: Path, cache: RemoteStore | None) -> None:
+    """Write the content of a file that a message has, or ``cache``. Raises ``WireError``, ``OSError``."""
+    if isinstance(content, bytes):
+        if (digest_bytes(content), len(content)) != (blob.digest, blob.size_bytes):
+            raise WireError(f"{blob.name!r} has another digest or size")
+        path.write_bytes(content)
+        path.chmod(0o755 if blob.executable else 0o644)
+        return
+    stored = cast(Stored, _typed(Stored, content))
+    try:
+        has_it = cache and cache.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, path))
+    except DestinationError as error:
+        raise WireError(str(error)) from error
+    if not has_it:
+        raise WireError(f"the remote cache does not return {blob.name!r}")
+
+
+def unpack_job(
+    message: bytes,
+    folder: Path,
+    tools: Mapping[str, tuple[str, ...]],
+    cache: RemoteStore | None = None,
+) -> Job:
     """Return the job of a message, its inputs written below ``folder``. Raises ``WireError``, ``OSError``."""
     request = unpack_request(message)
     params = _typed(_PARAMS[StepKind(request.kind)], request.params)
     inputs = []
-    for number, (role, name, digest, data) in enumerate(request.inputs):
-        if digest_bytes(data) != digest:
-            raise WireError(f"input {role} has another digest")
+    if cache is not None and cache.url != request.cache:
+        cache = None
+    for number, (role, name, digest, size_bytes, content) in enumerate(request.inputs):
+        blob = Blob(name=role, digest=Digest(digest), size_bytes=size_bytes)
         path = folder / "in" / str(number) / (name if is_plain_name(name) else role)
         path.parent.mkdir(parents=True)
-        path.write_bytes(data)
-        inputs.append(JobInput(name=role, path=path, digest=Digest(digest)))
+        _receive(blob, content, path, cache)
+        inputs.append(JobInput(name=role, path=path, digest=blob.digest))
     workdir = folder / "work"
     workdir.mkdir()
     return Job(
@@ -174,13 +228,21 @@ def unpack_request(message: bytes) -> Request:
     return request
 
 
-def pack_answer(answer: JobResult | GpubuildError, worker: str, job: Job) -> bytes:
-    """Return how ``job`` of :func:`unpack_job` ended as a message. Raises ``OSError``."""
+def pack_answer(
+    answer: JobResult | GpubuildError, worker: str, job: Job, cache: RemoteStore | None = None
+) -> bytes:
+    """Return how ``job`` of :func:`unpack_job` ended as a message, for a client that has this ``cache``.
+
+    Raises ``OSError``.
+    """
     if isinstance(answer, GpubuildError):
         names = {str(item.path): _token(number) for number, item in enumerate(job.inputs)}
         return _pack({"worker": worker, "error": _renamed(_plain_error(answer), names)})
     out = job.workdir / "out"
-    blobs = [(out / blob.name).read_bytes() for blob in answer.result.blobs]
+    try:
+        blobs = [_sent(blob, out / blob.name, cache) for blob in answer.result.blobs]
+    except SourceError as error:
+        raise OSError(str(error)) from error
     return _pack({"worker": worker, "result": _plain(answer), "blobs": blobs})
 
 
@@ -194,7 +256,7 @@ def is_refusal(message: bytes) -> bool:
     return "refused" in _unpack(message)
 
 
-def unpack_answer(message: bytes, job: Job) -> JobResult | GpubuildError:
+def unpack_answer(message: bytes, job: Job, cache: RemoteStore | None = None) -> JobResult | GpubuildError:
     """Return how ``job`` ended, its outputs written below its folder.
 
     Raises ``RefusedJobError``, ``WireError`` and ``OSError``.
@@ -217,14 +279,10 @@ def unpack_answer(message: bytes, job: Job) -> JobResult | GpubuildError:
         raise WireError("the step read files of the worker")
     out = job.workdir / "out"
     out.mkdir(exist_ok=True)
-    for blob, data in zip(result.result.blobs, blobs, strict=True):
-        if not is_plain_name(blob.name) or not isinstance(data, bytes):
-            raise WireError(f"output {blob.name!r} has no plain name, or no bytes")
-        if (digest_bytes(data), len(data)) != (blob.digest, blob.size_bytes):
-            raise WireError(f"output {blob.name!r} has another digest or size")
-        path = out / blob.name
-        path.write_bytes(data)
-        path.chmod(0o755 if blob.executable else 0o644)
+    for blob, content in zip(result.result.blobs, blobs, strict=True):
+        if not is_plain_name(blob.name):
+            raise WireError(f"output {blob.name!r} has no plain name")
+        _receive(blob, content, out / blob.name, cache)
     return JobResult(step_id=job.step_id, result=result.result, stages=result.stages, worker=worker)
 
 

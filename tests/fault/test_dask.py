@@ -148,7 +148,7 @@ def test_workers_with_another_tool_get_no_step_of_it(local: Path, tmp_path: Path
 
 LIE = """
 import msgpack
-from gpubuild.execute import dask
+from gpubuild.execute import dask_worker as dask
 from gpubuild.model.digest import digest_bytes
 honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
 dask.honest = honest

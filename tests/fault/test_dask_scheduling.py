@@ -24,7 +24,7 @@ ALL = 40  # 484 steps
 BAD = """
 import msgpack, os, time
 from distributed import get_worker
-from gpubuild.execute import dask, wire
+from gpubuild.execute import dask_worker as dask, wire
 honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
 dask.honest = honest
 def refuses(message):
@@ -55,7 +55,7 @@ dask.run_message = bad
 # Appends to a file that all workers share: a line is written at once.
 COUNT = """
 import os
-from gpubuild.execute import dask
+from gpubuild.execute import dask_worker as dask
 honest = getattr(dask, "honest", dask.run_message)
 dask.honest = honest
 def count(message):
@@ -67,6 +67,19 @@ def count(message):
     note("-")
     return answer
 dask.run_message = count
+"""
+
+# Appends how many steps each message has.
+SIZES = """
+import os
+from gpubuild.execute import dask_worker as dask
+honest = getattr(dask, "honest", dask.run_messages)
+dask.honest = honest
+def note(messages):
+    with open(os.environ["SIZES"], "a") as stream:
+        stream.write(f"{len(messages)} ")
+    return honest(messages)
+dask.run_messages = note
 """
 
 
@@ -168,6 +181,27 @@ def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> N
     assert steps > 5
     assert counted.read_text() == "+-" * steps
     assert "on this machine" not in done.err
+
+
+def test_small_steps_travel_together(tmp_path: Path) -> None:
+    """Up to eight in a message, and each has its own result."""
+    project, sizes = tmp_path / "project", tmp_path / "sizes"
+    (tmp_path / "sizes.py").write_text(SIZES)
+    assert run_module("bench.generate", project, "--files", "6", cwd=ROOT).code == 0
+    here = gpubuild("build", "--no-cache", "--build-dir", "here", cwd=project)
+    assert here.code == 0, here.err
+    with Cluster(tmp_path / "cluster") as cluster:
+        cluster.start_worker("w1", "--preload", str(tmp_path / "sizes.py"), SIZES=str(sizes))
+        cluster.wait_for_workers(1)
+        more = ["--executor", executor(cluster), "--no-fallback", "--no-cache", "--json"]
+        done = gpubuild(
+            "build", "--build-dir", "there", *more, cwd=project, env={"GPUBUILD_EXECUTE_ONLY": "1"}
+        )
+    assert done.code == 0, done.err
+    sent = [int(size) for size in sizes.read_text().split()]
+    assert sum(sent) == len(workers(done)) == 72
+    assert 1 < max(sent) <= 8
+    assert outputs(project / "here") == outputs(project / "there")
 
 
 def test_where_steps_ran_is_shown(local: Path, cluster: Cluster) -> None:

@@ -53,7 +53,7 @@ cluster = dask_jobqueue.SLURMCluster(
     cores=1, processes=1, memory="500MB", python=sys.argv[1], log_directory=sys.argv[2],
     scheduler_options={"host": "127.0.0.1", "dashboard": False},
     worker_extra_args=[
-        "--host", "127.0.0.1", "--preload", "gpubuild.execute.dask_cluster", "--memory-limit", "0"
+        "--host", "127.0.0.1", "--preload", "gpubuild.execute.dask_worker", "--memory-limit", "0"
     ],
 )
 cluster.scale(jobs=2)

@@ -63,6 +63,7 @@ class RemoteStore:
         limits: TimeLimits | None = None,
     ) -> None:
         self._limits = limits or TimeLimits()
+        self.url = url
         self._client = HttpClient(url, limits=self._limits, authorization=authorization)
         parts = urlsplit(url)
         self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -121,7 +122,7 @@ class RemoteStore:
         try:
             stored = {}
             for blob in result.blobs:
-                sent = self._send_blob(blob, find(blob))
+                sent = self.send_blob(blob, find(blob))
                 if sent is None:
                     return False
                 stored[blob.digest] = sent
@@ -131,18 +132,11 @@ class RemoteStore:
             return False
         return self._writing(lambda: self._client.put(f"ac/{key}", len(data), lambda: iter((data,))))
 
-    def close(self) -> None:
-        """Close the calling thread's connection."""
-        self._client.close()
+    def send_blob(self, blob: Blob, file: Path) -> Stored | None:
+        """Return how the server has ``blob``, sent from ``file`` if it has not yet; ``None`` for a failure.
 
-    def stop(self) -> None:
-        """Send no more requests."""
-        with self._lock:
-            self._readable = self._writable = False
-
-    # --- blobs ---
-
-    def _send_blob(self, blob: Blob, file: Path) -> Stored | None:
+        Raises ``OSError`` and ``SourceError``.
+        """
         with self._lock:
             known = self._sent.get(blob.digest)
         if known is not None:
@@ -154,6 +148,15 @@ class RemoteStore:
         with self._lock:
             self._sent[blob.digest] = stored
         return stored
+
+    def close(self) -> None:
+        """Close the calling thread's connection."""
+        self._client.close()
+
+    def stop(self) -> None:
+        """Send no more requests."""
+        with self._lock:
+            self._readable = self._writable = False
 
     # --- failures ---
 

@@ -5,8 +5,11 @@ from typing import Any
 
 import msgpack
 import pytest
+from unit.cache.samples import noise
+from unit.cache.servers import NGINX, nginx
 
-from gpubuild.errors import Diagnostic, Location, NoRoomError, StepError
+from gpubuild.cache.remote.store import RemoteStore
+from gpubuild.errors import Diagnostic, InputChangedError, Location, NoRoomError, StepError
 from gpubuild.execute import wire
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.job import Job, JobInput, JobResult, StageTime
@@ -98,6 +101,41 @@ def test_an_error_arrives_with_files_of_this_machine(tmp_path: Path, kind: type[
     assert got.render() == sent.render().replace(str(tmp_path / "there"), str(tmp_path / "here"))
 
 
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed (apt-get install nginx-light)")
+def test_large_files_are_in_the_cache(tmp_path: Path) -> None:
+    """Not in the messages; what the cache lost or spoiled is an error of the wire."""
+    data = noise(wire.LARGE_BYTES + 1)
+    with nginx(tmp_path / "nginx") as url:
+        here, there, other = (RemoteStore(f"{url}{name}") for name in ("", "", "/other"))
+        sent = job(tmp_path)
+        sent.inputs[0].path.write_bytes(data)
+        sent = replace(sent, inputs=(replace(sent.inputs[0], digest=digest_bytes(data)),))
+        message = wire.pack_job(sent, here)
+        got = wire.unpack_job(message, tmp_path / "there", {}, there)
+        assert got.inputs[0].path.read_bytes() == data
+        made = result(got)
+        (got.workdir / "out" / "object").write_bytes(data[::-1])
+        blob = Blob(name="object", digest=digest_bytes(data[::-1]), size_bytes=len(data), executable=True)
+        made = replace(made, result=replace(made.result, blobs=(blob,)))
+        answer = wire.pack_answer(made, "w1", got, there)
+        assert wire.unpack_answer(answer, sent, here) == replace(made, worker="w1")
+        written = sent.workdir / "out" / "object"
+        assert (written.read_bytes(), written.stat().st_mode & 0o777) == (data[::-1], 0o755)
+        assert len(message) + len(answer) < 4000
+        for path in (tmp_path / "nginx/srv/gpubuild/cas").iterdir():
+            path.write_bytes(b"spoiled")
+        for store in (there, other, None):
+            with pytest.raises(wire.WireError, match="the remote cache does not return 'source'"):
+                wire.unpack_job(message, tmp_path / repr(store), {}, store)
+        with pytest.raises(wire.WireError, match="the remote cache does not return 'object'"):
+            wire.unpack_answer(answer, sent, here)
+    # Without a server, and for an input that changed.
+    assert data in wire.pack_job(sent, RemoteStore("http://127.0.0.1:1"))
+    sent.inputs[0].path.write_bytes(data + b" ")
+    with pytest.raises(InputChangedError, match="changed"):
+        wire.pack_job(sent)
+
+
 def changed(message: bytes, **changes: Any) -> bytes:
     return bytes(msgpack.packb(msgpack.unpackb(message) | changes))
 
@@ -106,12 +144,12 @@ def changed(message: bytes, **changes: Any) -> bytes:
     ("changes", "why"),
     [
         ({"python": "cpython-399"}, "the step is for cpython-399, not "),
-        ({"version": 2}, "not version 1"),
+        ({"version": 1}, "not version 2"),
         ({"kind": "link"}, "do not travel"),
         ({"params": {"passes": 3}}, "expected str, got int"),
         ({"params": {"nope": 3}}, "no 'nope'"),
-        ({"inputs": [["source", "a", "0" * 64, TEXT]]}, "another digest"),
-        ({"inputs": [["source", "a", "0" * 64]]}, "expected 4 values, got 3"),
+        ({"inputs": [["source", "a", "0" * 64, len(TEXT), TEXT]]}, "another digest"),
+        ({"inputs": [["source", "a", "0" * 64, 9]]}, "expected 5 values, got 4"),
         ({"timeout": "x"}, "expected float"),
         ({"more": 1}, "no 'more'"),
     ],
@@ -123,7 +161,9 @@ def test_jobs_that_are_refused(tmp_path: Path, changes: dict[str, Any], why: str
 
 
 def test_names_of_inputs_stay_in_the_folder(tmp_path: Path) -> None:
-    message = changed(wire.pack_job(job(tmp_path)), inputs=[["source", "../../x", digest_bytes(TEXT), TEXT]])
+    message = changed(
+        wire.pack_job(job(tmp_path)), inputs=[["source", "../../x", digest_bytes(TEXT), len(TEXT), TEXT]]
+    )
     got = wire.unpack_job(message, tmp_path / "there", {})
     assert got.inputs[0].path == tmp_path / "there" / "in" / "0" / "source"
 
@@ -162,6 +202,6 @@ def test_what_stays_here(tmp_path: Path) -> None:
     assert "names a file" in wire.why_local(job(tmp_path, params=OutlineParams(passes="x{file=/a}")))
     assert "IR" in wire.why_local(job(tmp_path, dump_ir=tmp_path))
     large = tmp_path / "large"
-    large.write_bytes(b"x" * (wire.MOST_INLINE + 1))
+    large.write_bytes(b"x" * (wire.MOST_BYTES + 1))
     inputs = (JobInput(name="source", path=large, digest=digest_bytes(b"")),)
     assert "larger" in wire.why_local(job(tmp_path, inputs=inputs))
