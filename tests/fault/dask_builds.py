@@ -59,7 +59,7 @@ def two_workers(folder: Path, **variables: str) -> Iterator[Cluster]:
     """Start a cluster of `w1` and `w2`."""
     with Cluster(folder) as made:
         for name in ("w1", "w2"):
-            made.start_worker(name, **variables)
+            made.start_worker(name, "--no-nanny", **variables)
         made.wait_for_workers(2)
         yield made
 

@@ -166,7 +166,7 @@ dask.run_message = lie
 def test_a_lying_worker_is_named(local: Path, tmp_path: Path) -> None:
     (tmp_path / "lie.py").write_text(LIE)
     with Cluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("liar", "--preload", str(tmp_path / "lie.py"))
+        cluster.start_worker("liar", "--no-nanny", "--preload", str(tmp_path / "lie.py"))
         done = remote(local, cluster, "lies", verify=1)
     assert done.code == 1
     assert "worker liar made other bytes than this machine: " in done.out

@@ -174,7 +174,9 @@ def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> N
     counted = tmp_path / "counted"
     with Cluster(tmp_path / "cluster") as cluster:
         for name in ("w1", "w2"):
-            cluster.start_worker(name, "--preload", str(tmp_path / "count.py"), COUNTED=str(counted))
+            cluster.start_worker(
+                name, "--no-nanny", "--preload", str(tmp_path / "count.py"), COUNTED=str(counted)
+            )
         done = remote(local, cluster, "one_job", jobs=1)
     assert done.code == 0, done.err
     steps = len(workers(done))
@@ -191,7 +193,7 @@ def test_small_steps_travel_together(tmp_path: Path) -> None:
     here = gpubuild("build", "--no-cache", "--build-dir", "here", cwd=project)
     assert here.code == 0, here.err
     with Cluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("w1", "--preload", str(tmp_path / "sizes.py"), SIZES=str(sizes))
+        cluster.start_worker("w1", "--no-nanny", "--preload", str(tmp_path / "sizes.py"), SIZES=str(sizes))
         cluster.wait_for_workers(1)
         more = ["--executor", executor(cluster), "--no-fallback", "--no-cache", "--json"]
         done = gpubuild(

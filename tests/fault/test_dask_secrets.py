@@ -34,7 +34,7 @@ def test_nothing_that_is_sent_or_kept_has_a_secret(tmp_path: Path) -> None:
         far_file = tmp_path / "far.json"
         far_file.write_text(cluster.file.read_text().replace(f"127.0.0.1:{port}", f"127.0.0.1:{far}"))
         cluster.file = far_file
-        cluster.start_worker("w1", **OF_WORKERS)
+        cluster.start_worker("w1", "--no-nanny", **OF_WORKERS)
         cluster.wait_for_workers(1)
         # A step that fails sends a message and its log back, too.
         with (project / "main.mlir").open("a") as stream:
