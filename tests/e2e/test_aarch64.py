@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import ROOT, gpubuild
-
-from gpubuild.toolchain import runtime_library
+from unit.engine.cc.archives import built_archive
 
 TRIPLE = "aarch64-unknown-linux-gnu"
 EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64-static", "qemu-aarch64"))), None)
@@ -131,7 +130,7 @@ def emulate(program: Path, *arguments: str, cpu: str = "cortex-a57", **variables
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runtime")
     if request.param == "of wheels":
-        return runtime_library.build("aarch64", folder)
+        return built_archive("aarch64")
     cross_compile(folder, "-c", *sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")]))
     subprocess.run(["ar", "rcs", "libgpubuild_rt.a", *sorted(folder.glob("*.o"))], check=True, cwd=folder)
     return folder / "libgpubuild_rt.a"

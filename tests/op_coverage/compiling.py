@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from zlib import crc32
 
@@ -17,7 +19,7 @@ from gpubuild.model.digest import digest_bytes
 
 # Code generators take most of the time, so that what other rows test in part takes a sample of the rows; all
 # where this is set.
-ALL_ROWS = "GPUBUILD_TEST_OPTIMISED" in os.environ
+ALL_ROWS = "GPUBUILD_TEST_ROWS" in os.environ
 
 
 def in_sample(program: Program, one_in: int) -> bool:
@@ -25,13 +27,28 @@ def in_sample(program: Program, one_in: int) -> bool:
     return ALL_ROWS or crc32(program.name.encode()) % one_in == 0
 
 
+# What tells rows of one operation apart: types, and what stands between them.
+_TYPES = re.compile(r"\b(?:s?i\d+|b?f\d+\w*|index|x)\b|[<>+]")
+_PRODUCT = "gpu.subgroup_mma_compute"  # has a row for each shape, of which each takes a compiler seconds
+
+
+def each_operation(programs: Iterable[Program]) -> list[Program]:
+    """The first row of each operation, and an eighth of those in other types."""
+    chosen, seen = [], set()
+    for program in programs:
+        kind = _PRODUCT if _PRODUCT in program.body else _TYPES.sub("", program.op)
+        if kind not in seen or in_sample(program, 8):
+            chosen.append(program)
+        seen.add(kind)
+    return chosen
+
+
 def rows_for(group: str, target: str) -> list[Program]:
-    """The rows that are compiled for ``target``: all for the newer GPUs, a quarter for the older."""
-    return [
-        p
-        for p in GROUPS[group]
-        if target not in p.refused and (target not in (NVIDIA_OLD, AMD_OLD) or in_sample(p, 4))
-    ]
+    """The rows that are compiled for ``target``: of older GPUs a quarter."""
+    allowed = [p for p in GROUPS[group] if target not in p.refused]
+    if target in (NVIDIA_OLD, AMD_OLD):
+        return [p for p in allowed if in_sample(p, 4)]
+    return each_operation(allowed)
 
 
 def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:

@@ -12,7 +12,16 @@ from e2e.cpu_harness import Device, Module, build_runtime
 from kernels.operations.groups import GROUPS
 from kernels.program import CPU, GPUS, Program, module_text
 from op_coverage import table
-from op_coverage.compiling import check, chip_of, compile_for, device_ir, in_sample, rows_for, run
+from op_coverage.compiling import (
+    check,
+    chip_of,
+    compile_for,
+    device_ir,
+    each_operation,
+    in_sample,
+    rows_for,
+    run,
+)
 
 from gpubuild.errors import StepError
 
@@ -20,12 +29,18 @@ CASES = [(group, program) for group, programs in GROUPS.items() for program in p
 NAMES = [program.name for _, program in CASES]
 
 
+ON_THE_CPU = {
+    group: each_operation(p for p in programs if CPU not in p.refused) for group, programs in GROUPS.items()
+}
+
+
 def cases(condition: Callable[[Program], object]) -> list:
     """Rows that the CPU runs and for which ``condition`` holds."""
     return [
         pytest.param(group, program, id=program.name)
-        for group, program in CASES
-        if CPU not in program.refused and program.runs and condition(program)
+        for group, programs in ON_THE_CPU.items()
+        for program in programs
+        if program.runs and condition(program)
     ]
 
 
@@ -57,8 +72,8 @@ def built(folder, device):
     def whole(group: str, broken: bool, level: int) -> Module | None:
         together = [
             p
-            for p in GROUPS[group]
-            if CPU not in p.refused and (is_changed(p) or not broken) and level_of(p, broken=broken) == level
+            for p in ON_THE_CPU[group]
+            if (is_changed(p) or not broken) and level_of(p, broken=broken) == level
         ]
         place = folder / f"{group}.{'broken' if broken else 'whole'}.{level}"
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from devices.pack import Pack
 from kernels.operations.groups import GROUPS
 from kernels.program import Program, module_text
 from once import once
-from op_coverage.compiling import in_sample
+from op_coverage.compiling import each_operation
 from op_coverage.opencl import CHIP, REFUSED, reason
 from unit.engine.device_steps import compile_module
 
@@ -23,21 +22,8 @@ from gpubuild.errors import StepError
 from gpubuild.model.digest import digest_bytes
 
 VALIDATOR = shutil.which("spirv-val")
-# What tells rows of one operation apart: types, and what stands between them.
-TYPES = re.compile(r"\b(?:s?i\d+|b?f\d+\w*|index|x)\b|[<>+]")
-PRODUCT = "gpu.subgroup_mma_compute"  # which takes that compiler 5 s in each row
-# Rows of a group that are run, for Intel's compiler takes long: the first of each operation, and an
-# eighth of those in other types; all where this is asked for.
-RUN: dict[str, list[Program]] = {}
-OTHERS: dict[str, list[Program]] = {}
-for group, every in GROUPS.items():
-    seen = set()
-    for program in every:
-        if not reason(program):
-            kind = PRODUCT if PRODUCT in program.body else TYPES.sub("", program.op)
-            part = RUN if kind not in seen or in_sample(program, 8) else OTHERS
-            part.setdefault(group, []).append(program)
-            seen.add(kind)
+ALLOWED = {group: [p for p in every if not reason(p)] for group, every in GROUPS.items()}
+RUN = {group: rows for group, every in ALLOWED.items() if (rows := each_operation(every))}
 
 
 def built(programs: Sequence[Program]) -> Path:
@@ -51,10 +37,7 @@ def built(programs: Sequence[Program]) -> Path:
 
 
 @pytest.mark.skipif(VALIDATOR is None, reason="needs spirv-val (Debian: spirv-tools)")
-@pytest.mark.parametrize(
-    "programs",
-    [pytest.param(part[group], id=group) for part in (RUN, OTHERS) for group in part],
-)
+@pytest.mark.parametrize("programs", [pytest.param(rows, id=group) for group, rows in RUN.items()])
 def test_is_valid(programs):
     command = [VALIDATOR, "--target-env", "spv1.3", built(programs)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

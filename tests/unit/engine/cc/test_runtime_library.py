@@ -5,12 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from once import once
+from unit.engine.cc.archives import built_archive
 from unit.engine.steps import COMPILERS, ZIG, Tools, failing_step, run_step
 
 import gpubuild
@@ -20,7 +19,7 @@ from gpubuild.settings import Settings
 from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.find import Toolchain
 from gpubuild.toolchain.run import run_tool
-from gpubuild.toolchain.runtime_library import GLIBC, MACHINES, NEVER_HOT, build, sources
+from gpubuild.toolchain.runtime_library import GLIBC, MACHINES, NEVER_HOT, sources
 
 
 @pytest.fixture(params=["system", "zig"])
@@ -75,8 +74,7 @@ def test_a_runtime_that_does_not_compile_says_which_file(tmp_path: Path, tools: 
 
 @pytest.fixture(scope="module")
 def wheel() -> dict[str, Path]:
-    folders = {machine: once(f"archive-{machine}", partial(build, machine)) for machine in MACHINES}
-    return {machine: next(folder.glob("*/*.a")) for machine, folder in folders.items()}
+    return {machine: built_archive(machine) for machine in MACHINES}
 
 
 @pytest.fixture
