@@ -24,19 +24,17 @@ _DAMAGE_CODES = frozenset({1, 11, 17, 20, 24, 26})
 class Index:
     """The index in ``folder``, which exists; the database is created if it is missing.
 
-    Methods raise ``DamagedIndexError`` and ``UnavailableIndexError``. Without ``writable`` the
-    database is opened ``immutable``, without locks and write-ahead log, as a read-only medium
-    requires. A record that another machine is writing may then be read in part: its checksum makes
-    that a miss.
+    Methods raise ``DamagedIndexError`` and ``UnavailableIndexError``. Without ``writable`` nothing is
+    written: where no client has the database open it is read ``immutable``, without locks and
+    write-ahead log, as a read-only medium requires. A record that another machine is writing may then
+    be read in part: its checksum makes that a miss.
     """
 
     def __init__(self, folder: Path, *, writable: bool) -> None:
         file = folder / DATABASE
         with _translated():
             if not writable:
-                name = f"file:{urllib.parse.quote(os.fsencode(file.absolute()))}?mode=ro&immutable=1"
-                self._database = sqlite3.connect(name, uri=True, check_same_thread=False)
-                self._database.execute("SELECT 1 FROM Record LIMIT 1").fetchall()
+                self._database = _open_to_read(file)
                 return
             _probe(file)
             self._database = sqlite3.connect(
@@ -94,6 +92,23 @@ def database_identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _open_to_read(file: Path) -> sqlite3.Connection:
+    # Clients that write share an index of the write-ahead log in this file. Records may be in the log alone.
+    is_open = file.with_name(f"{file.name}-shm").exists()
+    for mode in ("mode=ro", "mode=ro&immutable=1")[not is_open :]:
+        name = f"file:{urllib.parse.quote(os.fsencode(file.absolute()))}?{mode}"
+        database = sqlite3.connect(name, uri=True, check_same_thread=False)
+        try:
+            database.execute("SELECT 1 FROM Record LIMIT 1").fetchall()
+        except sqlite3.Error:
+            database.close()
+            if "immutable" in mode:
+                raise
+        else:
+            return database
+    raise AssertionError
 
 
 def _prepare(database: sqlite3.Connection) -> None:
