@@ -16,6 +16,40 @@ def test_a_worker_can_be_used_as_soon_as_it_has_listed_its_tools() -> None:
     assert in_child(_able_before_and_after) == (set(), {"good"})
 
 
+def test_only_the_first_steps_wait_for_a_worker() -> None:
+    """Those of a build without workers: others run on this machine when they are submitted."""
+    assert in_child(_waiting_steps) == [1, 0]
+
+
+def _waiting_steps() -> list[int]:
+    from gpubuild.execute import dask, wire
+    from gpubuild.execute.executor import Future
+    from gpubuild.model.project import Execute
+
+    class Local:
+        """Runs a job as soon as it gets it."""
+
+        workers = 1
+
+        def submit(self, job: object) -> Future:
+            future = Future()
+            future.set_result(SimpleNamespace(result=SimpleNamespace(seconds=0.0)))
+            return future
+
+    wire.travels = lambda job: True
+    wire.why_local = lambda job: ""
+    wire.input_bytes = lambda job: 0
+    dask.DaskExecutor._connect = lambda self: SimpleNamespace(status="running", nthreads=dict)
+    dask._empty = lambda folder: None
+    executor = dask.DaskExecutor(Local(), Execute(no_worker_seconds=0.5, only=True), print)
+    waiting = []
+    for _ in range(2):
+        future = executor.submit(SimpleNamespace(kind="outline", fingerprints={}, workdir=None))
+        waiting.append(len(executor._waiting))
+        future.result()
+    return waiting
+
+
 def _able_before_and_after() -> tuple[set[str], set[str]]:
     # Not in the tests' process: Dask changes how errors are pickled.
     from gpubuild.execute import dask, wire
