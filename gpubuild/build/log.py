@@ -38,10 +38,10 @@ _MEASURED = (StepKind.COMPILE, StepKind.BUNDLE, StepKind.HOST, StepKind.LINK)
 class LoggedStep:
     """A step that was not simply up to date. Times are seconds since the build began.
 
-    ``began`` is when a worker began, ``ended`` when outputs were in place. ``cost_seconds`` is
-    the time of the run that made the result, perhaps on another machine. ``needs`` are ids of steps.
-    ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists, ``device`` the kind
-    of target and the chip that they were compiled for.
+    ``began`` is when a worker began, ``ended`` when it ended, or outputs were in place here.
+    ``cost_seconds`` is the time of the run that made the result, perhaps on another machine. ``needs``
+    are ids of steps. ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists,
+    ``device`` the kind of target and the chip that they were compiled for.
     """
 
     id: str
@@ -178,7 +178,7 @@ def read_made(path: Path) -> dict[str, Orphan]:
 def _step_line(
     report: StepReport, step: Step | None, plan: Plan, record: StepRecord | None, ended: float | None
 ) -> dict[str, Any]:
-    end = report.seconds if ended is None else ended
+    end = max((report.seconds if ended is None else ended) - report.waited_seconds, 0.0)
     # The time of a report includes waiting for a worker, that of its stages does not.
     took = min(sum(s.seconds for s in report.stages) if report.stages else report.seconds, report.seconds)
     line: dict[str, Any] = {

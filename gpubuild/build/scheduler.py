@@ -226,7 +226,12 @@ def collect(runner: StepRunner, prepared: Prepared, future: Future, workdir: Pat
     assert workdir is not None  # noqa: S101 - a running step has one
     try:
         done = future.result()
-        return replace(runner.finish(prepared, done, workdir), stages=done.stages, worker=done.worker)
+        return replace(
+            runner.finish(prepared, done, workdir),
+            stages=done.stages,
+            worker=done.worker,
+            waited_seconds=done.waited_seconds,
+        )
     except GpubuildError as error:
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:

@@ -386,18 +386,20 @@ class DaskExecutor:
                 return
         answers = self._fetch(remote, len(message.steps))
         message.remote = None  # its callback refers to the message
-        for (key, sent), (worker, answer) in zip(message.steps, answers, strict=True):
+        later = 0.0  # seconds of the steps that ran after this one
+        for (key, sent), (worker, answer) in reversed(list(zip(message.steps, answers, strict=True))):
             # Until here it can be sent again, for the worker may end before its answer is here.
             if self._take(key):
                 sent.message = None
-                self._complete(sent, worker, answer)
+                found = answer if isinstance(answer, str) else self._unpack(answer, sent.job)
+                if isinstance(found, JobResult):
+                    self._accept(sent, replace(found, waited_seconds=later))
+                    later += sum(stage.seconds for stage in found.stages)
+                else:
+                    self._run_again(sent, worker, found)
 
-    def _complete(self, sent: _Sent, worker: str, message: bytes | str) -> None:
-        """End a step with its answer, or run it elsewhere."""
-        answer = message if isinstance(message, str) else self._unpack(message, sent.job)
-        if isinstance(answer, JobResult):
-            self._accept(sent, answer)
-            return
+    def _run_again(self, sent: _Sent, worker: str, answer: GpubuildError | str) -> None:
+        """Run a step elsewhere, unless its error is its own."""
         reason = answer if isinstance(answer, str) else f"a worker failed: {answer.message}"
         if isinstance(answer, GpubuildError) and not _may_be_the_machine(answer):
             sent.future.set_exception(answer)

@@ -65,3 +65,4 @@ class JobResult:
     result: ActionResult
     stages: tuple[StageTime, ...] = field(default=(), compare=False)
     worker: str = field(default="", compare=False)  # on another machine
+    waited_seconds: float = field(default=0.0, compare=False)  # for others that came back with it

@@ -62,6 +62,7 @@ class StepReport:
     error: GpubuildError | None = field(default=None, compare=False)
     stages: tuple[StageTime, ...] = field(default=(), compare=False)  # of a step that ran
     worker: str = field(default="", compare=False)  # on another machine
+    waited_seconds: float = field(default=0.0, compare=False)  # after its end, for others that came with it
     cost_seconds: float = field(default=0.0, compare=False)  # of a worker's time, whenever it ran
 
     @classmethod

@@ -80,6 +80,7 @@ class Tracer:
         begin, lane = self._started.pop(report.id, (max(end - report.seconds, self._zero), 0))
         if report.worker:  # it also waited for the worker
             took = sum(stage.seconds for stage in report.stages)
+            end = max(end - report.waited_seconds, begin)
             self._remote.append((max(begin, end - took) if took else begin, end, report))
         else:
             self._events.append(self._event(begin, end, lane, report))

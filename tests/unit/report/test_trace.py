@@ -56,6 +56,23 @@ def test_steps_side_by_side_are_in_lanes_of_their_own() -> None:
     assert names == {0: "look-ups", 1: "worker 1", 2: "worker 2"}
 
 
+def test_steps_that_came_back_together_are_shown_one_after_the_other() -> None:
+    tracer = Tracer(Silent(), clock=iter([100.0, *[101.0] * 3, *[110.0] * 3]).__next__)
+    for name in "abc":
+        tracer.on_event(StepStarted(id=name))
+    for name, waited in (("c", 0.0), ("b", 1.0), ("a", 2.0)):
+        stages = (StageTime(stage="s", seconds=1.0),)
+        report = replace(finished(name).report, worker="w1", stages=stages, waited_seconds=waited)
+        tracer.on_event(StepFinished(report=report))
+    spans = {e["name"]: e for e in tracer.document()["traceEvents"] if e["ph"] == "X"}
+    assert {n: (e["ts"], e["dur"]) for n, e in spans.items()} == {
+        "a": (7_000_000, 1_000_000),
+        "b": (8_000_000, 1_000_000),
+        "c": (9_000_000, 1_000_000),
+    }
+    assert len({e["tid"] for e in spans.values()}) == 1
+
+
 def test_each_worker_of_a_cluster_has_a_lane() -> None:
     def remote(name: str, worker: str) -> StepFinished:
         report = finished(name).report
