@@ -148,12 +148,14 @@ def imported(file: Path) -> ModuleType:
     return module
 
 
+# zig makes libraries of its own for each other processor, and for messages about undefined behaviour.
+ZIG_CC = [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline", "-fsanitize-trap=undefined"]
 COMPILERS = {
     "c": ["cc", "-x", "c", "-std=c99"],
     "c++": ["c++", "-x", "c++", "-std=c++11"],
-    "zig-c": [sys.executable, "-m", "ziglang", "cc", "-x", "c", "-std=c11"],
+    "zig-c": [*ZIG_CC, "-x", "c", "-std=c11"],
     # As `cc`: `c++` would make its C++ library first, which takes a minute.
-    "zig-c++": [sys.executable, "-m", "ziglang", "cc", "-x", "c++", "-std=c++17"],
+    "zig-c++": [*ZIG_CC, "-x", "c++", "-std=c++17"],
 }
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from e2e.command import Outcome, gpubuild, run_on_cpu, seed
+from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
 from simulators.cuda_driver import standin
-from unit.engine.steps import ZIG
 
 UNLOADING = Path(__file__).parents[1] / "unit" / "runtime" / "unloading.c"
 PROJECT = """\
@@ -216,8 +216,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     programs = ("first", "plus", "part", "one", "two")
     done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env, seeded=not zig)
     assert done.code == 0, done.err
-    # zig makes libraries for each set of these flags, which takes half a minute without them.
-    return project, [ZIG, "cc", "-mcpu=baseline", "-fno-sanitize=undefined"] if zig else ["cc"]
+    return project, ZIG_CC if zig else ["cc"]
 
 
 def link(compiled: Compiled, text: str, *files: Path) -> Path:
