@@ -27,8 +27,8 @@ def in_sample(program: Program, one_in: int) -> bool:
     return ALL_ROWS or crc32(program.name.encode()) % one_in == 0
 
 
-# What tells rows of one operation apart: types, and what stands between them.
-_TYPES = re.compile(r"\b(?:s?i\d+|b?f\d+\w*|index|x)\b|[<>+]")
+# What tells rows of one operation apart: types and sizes, and what stands between them.
+_TYPES = re.compile(r"\b(?:s?i\d+|b?f\d+\w*|index|x|\d+)\b|[<>+]")
 _PRODUCT = "gpu.subgroup_mma_compute"  # has a row for each shape, of which each takes a compiler seconds
 
 
