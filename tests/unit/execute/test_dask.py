@@ -1,6 +1,7 @@
 """What the executor of a cluster knows of its workers. tests/fault has builds on real clusters."""
 
 import asyncio
+import threading
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -21,20 +22,47 @@ def test_only_the_first_steps_wait_for_a_worker() -> None:
     assert in_child(_waiting_steps) == [1, 0]
 
 
-def _waiting_steps() -> list[int]:
+def test_a_step_that_all_workers_refused_runs_here() -> None:
+    assert in_child(_refused_by_all) is True
+
+
+class Local:
+    """Runs a job as soon as it gets it."""
+
+    workers = 1
+
+    def submit(self, job: object) -> object:
+        from gpubuild.execute.executor import Future
+
+        future = Future()
+        future.set_result(SimpleNamespace(result=SimpleNamespace(seconds=0.0)))
+        return future
+
+
+def _refused_by_all() -> bool:
     from gpubuild.execute import dask, wire
-    from gpubuild.execute.executor import Future
     from gpubuild.model.project import Execute
 
-    class Local:
-        """Runs a job as soon as it gets it."""
+    known: dict[str, int] = {}
+    dask.DaskExecutor._connect = lambda self: SimpleNamespace(status="running", nthreads=lambda: known)
+    dask._empty = lambda folder: None
+    executor = dask.DaskExecutor(Local(), Execute(no_worker_seconds=0.5, only=True), print)
+    with executor._lock:
+        known["w"] = 1
+        executor._listed = known
+        executor._identities = {"w": {"python": wire.python_tag(), "wire": str(wire.VERSION)}}
+        executor._refresh()
+    sent = dask._Sent(SimpleNamespace(kind="outline", fingerprints={}, workdir=None), 0)
+    sent.refused = {"w"}
+    executor._send(sent)
+    ended = threading.Event()
+    sent.future.when_done(lambda _: ended.set())
+    return ended.wait(20)
 
-        workers = 1
 
-        def submit(self, job: object) -> Future:
-            future = Future()
-            future.set_result(SimpleNamespace(result=SimpleNamespace(seconds=0.0)))
-            return future
+def _waiting_steps() -> list[int]:
+    from gpubuild.execute import dask, wire
+    from gpubuild.model.project import Execute
 
     wire.travels = lambda job: True
     wire.why_local = lambda job: ""
