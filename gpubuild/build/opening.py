@@ -59,7 +59,13 @@ def open_builder(
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         execute = execute_settings(project.execute, settings, options)
-        make = partial(_executor, execute=execute, cache=config, settings=settings, listener=listener)
+        make = partial(  # without `has_remote` nobody wants the remote cache to be asked
+            _executor,
+            execute=execute,
+            cache=config if store.has_remote else None,
+            settings=settings,
+            listener=listener,
+        )
         executor = LazyExecutor(workers, make)
         if execute is None:
             executor.use_early()

@@ -127,11 +127,11 @@ def _toolchain() -> Toolchain:
     return Toolchain(Settings.from_environ(), memo)
 
 
-def _shared_cache() -> RemoteStore | None:
-    """Return the cache of this machine: for one job, since it is not used any more after failures."""
+def _shared_cache(url: str) -> RemoteStore | None:
+    """Return the cache of this machine if it is the client's: for one job, since failures end its use."""
     settings = Settings.from_environ()
     remote = choose_remote(None, settings)
-    return open_remote(remote, settings)[0] if remote else None
+    return open_remote(remote, settings)[0] if remote and remote.url == url else None
 
 
 def _read(messages: queue.SimpleQueue[bytes | None], executor: LocalExecutor) -> None:
@@ -154,7 +154,7 @@ def _answer(
             if tool.fingerprint != fingerprint:
                 return wire.pack_refusal(f"{worker} has another {name}")
             commands[name] = tool.command
-        cache = _shared_cache() if request.cache else None
+        cache = _shared_cache(request.cache)
         job = wire.unpack_job(message, folder, commands, cache)
     except (wire.WireError, GpubuildError, OSError) as error:
         return wire.pack_refusal(f"{worker}: {error}")

@@ -1,4 +1,4 @@
-"""Run compile steps on the workers of a Dask cluster. Only this module and its siblings import Dask.
+"""Run compile steps on the workers of a Dask cluster. Only the modules ``dask*`` import Dask.
 
 A step goes to workers whose Python and tools are the same bytes as here, small ones of a kind together.
 What cannot be sent, or comes back without an answer, runs on this machine, unless the user forbids that.

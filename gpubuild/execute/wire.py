@@ -194,8 +194,6 @@ def unpack_job(
     request = unpack_request(message)
     params = _typed(_PARAMS[StepKind(request.kind)], request.params)
     inputs = []
-    if cache is not None and cache.url != request.cache:
-        cache = None
     for number, (role, name, digest, size_bytes, content) in enumerate(request.inputs):
         blob = Blob(name=role, digest=Digest(digest), size_bytes=size_bytes)
         path = folder / "in" / str(number) / (name if is_plain_name(name) else role)

@@ -37,9 +37,7 @@ def cluster(server: tuple[str, Path], tmp_path_factory: pytest.TempPathFactory) 
         yield cluster
 
 
-@pytest.mark.parametrize(
-    ("name", "read"), [("kept", [200]), ("gone", [404]), ("other", [])], ids=["kept", "gone", "other cache"]
-)
+@pytest.mark.parametrize(("name", "read"), [("kept", [200]), ("off", []), ("gone", [404]), ("other", [])])
 def test_a_large_source(
     local: Path, server: tuple[str, Path], cluster: Cluster, name: str, read: list[int]
 ) -> None:
@@ -49,6 +47,7 @@ def test_a_large_source(
     if name == "gone":
         (folder / "gone").touch()
     own = {"GPUBUILD_REMOTE": f"{url}/{name}" if name == "other" else url}
+    own |= {"GPUBUILD_CACHE": "off"} if name == "off" else {}
     file = project_for(local, cluster, name)
     done = gpubuild(*arguments(file), "--json", cwd=local, env=own)
     assert done.code == 0, done.err

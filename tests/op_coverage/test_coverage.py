@@ -1,4 +1,4 @@
-"""Every op of the table: compiled for each target, run on the CPU, compared with NumPy."""
+"""Every operation of the table: compiled for each target, run on the CPU, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the table as SPIR-V: valid, run by Intel's OpenCL runtime for CPUs and compared with NumPy."""
+"""Every operation of the table as SPIR-V: valid, run by Intel's OpenCL runtime, compared with NumPy."""
 
 from __future__ import annotations
 

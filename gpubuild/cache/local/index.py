@@ -96,19 +96,21 @@ def database_identity(folder: Path) -> tuple[int, int] | None:
 
 def _open_to_read(file: Path) -> sqlite3.Connection:
     # Clients that write share an index of the write-ahead log in this file. Records may be in the log alone.
-    is_open = file.with_name(f"{file.name}-shm").exists()
-    for mode in ("mode=ro", "mode=ro&immutable=1")[not is_open :]:
-        name = f"file:{urllib.parse.quote(os.fsencode(file.absolute()))}?{mode}"
-        database = sqlite3.connect(name, uri=True, check_same_thread=False)
-        try:
-            database.execute("SELECT 1 FROM Record LIMIT 1").fetchall()
-        except sqlite3.Error:
-            database.close()
-            if "immutable" in mode:
-                raise
-        else:
-            return database
-    raise AssertionError
+    if file.with_name(f"{file.name}-shm").exists():
+        with suppress(sqlite3.Error):
+            return _connect(file, "mode=ro")
+    return _connect(file, "mode=ro&immutable=1")
+
+
+def _connect(file: Path, options: str) -> sqlite3.Connection:
+    name = f"file:{urllib.parse.quote(os.fsencode(file.absolute()))}?{options}"
+    database = sqlite3.connect(name, uri=True, check_same_thread=False)
+    try:
+        database.execute("SELECT 1 FROM Record LIMIT 1").fetchall()
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
 
 
 def _prepare(database: sqlite3.Connection) -> None:
