@@ -59,7 +59,7 @@ def open_builder(
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         execute = execute_settings(project.execute, settings, options)
-        make = partial(  # without `has_remote` nobody wants the remote cache to be asked
+        make = partial(  # where caches are off, workers ask none for large files
             _executor,
             execute=execute,
             cache=config if store.has_remote else None,
