@@ -37,4 +37,4 @@ def execute(options: argparse.Namespace) -> int:
     command = dask_worker.worker_command(where, name, threads, options.program_arguments)
     if not options.quiet:
         options.console.note(f"worker {name}: {threads} step{'s' if threads > 1 else ''} at once")
-    os.execve(sys.executable, command, environment.whole())  # noqa: S606 - our own interpreter
+    os.execve(sys.executable, command, {**dask_worker.ENVIRONMENT, **environment.whole()})  # noqa: S606 - our own interpreter

@@ -16,6 +16,8 @@ from gpubuild.execute.agent import Agent, identity
 
 _STEP_BYTES = 512 << 20  # what a step may need
 _DEATH_SECONDS = "60"  # without a scheduler a worker ends
+# Settings of Dask's: its profiler takes a sample of each thread 100 times a second, and ours only wait.
+ENVIRONMENT = {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}
 
 
 def worker_command(where: Sequence[str], name: str, threads: int, more: Sequence[str]) -> list[str]:
