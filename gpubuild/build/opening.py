@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpubuild.build.builder import Builder
 from gpubuild.build.lock import build_lock, remove_links
 from gpubuild.build.null_build_record import Witness
-from gpubuild.cache.open_store import choose_remote, open_remote, open_store
+from gpubuild.cache.open_store import open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
 from gpubuild.execute.executor import Executor, LazyExecutor, early
 from gpubuild.model.events import BuildWarning, Listener, Silent
-from gpubuild.model.project import BuildOptions, CacheConfig, Execute, Project
+from gpubuild.model.project import BuildOptions, Execute, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import with_generated
@@ -26,6 +27,9 @@ from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.find import Toolchain
+
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
 
 
 @contextmanager
@@ -59,13 +63,7 @@ def open_builder(
         store = open_store(config, settings, on_full=_collect_later, project=project.root)
         workers = options.jobs or settings.jobs or len(os.sched_getaffinity(0))
         execute = execute_settings(project.execute, settings, options)
-        make = partial(  # where caches are off, workers ask none for large files
-            _executor,
-            execute=execute,
-            cache=config if store.has_remote else None,
-            settings=settings,
-            listener=listener,
-        )
+        make = partial(_executor, execute=execute, remote=store.remote, listener=listener)
         executor = LazyExecutor(workers, make)
         if execute is None:
             executor.use_early()
@@ -192,8 +190,7 @@ def _executor(
     workers: int,
     *,
     execute: Execute | None,
-    cache: CacheConfig | None,
-    settings: Settings,
+    remote: RemoteStore | None,
     listener: Listener,
 ) -> Executor:
     if execute is None:
@@ -202,10 +199,10 @@ def _executor(
     local = early.pop() if early and early[-1].workers == workers else _local_executor(workers)
     from gpubuild.execute.dask import DaskExecutor
 
-    remote = choose_remote(cache.remote, settings) if cache else None
-    store = open_remote(remote, settings)[0] if remote else None
     try:
-        return DaskExecutor(local, execute, lambda text: listener.on_event(BuildWarning(message=text)), store)
+        return DaskExecutor(
+            local, execute, lambda text: listener.on_event(BuildWarning(message=text)), remote
+        )
     except BaseException:
         local.close()
         raise

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult, Blob
+
+if TYPE_CHECKING:
+    from gpubuild.cache.remote.store import RemoteStore
 
 
 class Store:
@@ -29,6 +32,11 @@ class Store:
     def has_remote(self) -> bool:
         """Whether look-ups may ask another machine, so that :meth:`anticipate` saves time."""
         return False
+
+    @property
+    def remote(self) -> RemoteStore | None:
+        """The cache on another machine behind this one."""
+        return None
 
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """Announce keys that will soon be looked up: a slow store may begin now."""
@@ -77,28 +85,3 @@ class Store:
 
 class NullStore(Store):
     """A store for builds without a cache."""
-
-
-class Warnings:
-    """The first message about each cause, and how often it occurred. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._causes: dict[str, tuple[str, int]] = {}
-
-    def add(self, cause: str, message: str) -> None:
-        """Keep the first ``message`` about ``cause`` and count the others."""
-        with self._lock:
-            first, count = self._causes.get(cause, (message, 0))
-            self._causes[cause] = (first, count + 1)
-
-    def drop(self, cause: str) -> None:
-        """Forget a cause that another message covers."""
-        with self._lock:
-            self._causes.pop(cause, None)
-
-    def messages(self) -> tuple[str, ...]:
-        """Return one message for each cause."""
-        with self._lock:
-            causes = list(self._causes.values())
-        return tuple(message + (f" ({count} times)" if count > 1 else "") for message, count in causes)

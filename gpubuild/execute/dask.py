@@ -592,8 +592,6 @@ class DaskExecutor:
         self._ended.set()
         self._answered.set()
         self._can_send.set()
-        if self._cache is not None:
-            self._cache.stop()
         self._local.end()
         with self._lock:
             left, self._open, self._waiting = list(self._open.values()), {}, {}

@@ -25,7 +25,8 @@ from gpubuild.cache.local.folder import (
     write_tag,
 )
 from gpubuild.cache.record import RecordError, decode_record, encode_record
-from gpubuild.cache.store import Store, Warnings
+from gpubuild.cache.store import Store
+from gpubuild.cache.warnings import Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.file_stamp import exists

@@ -35,7 +35,7 @@ from gpubuild.cache.remote.http import (
     TooLargeError,
     UnreachableError,
 )
-from gpubuild.cache.store import Warnings
+from gpubuild.cache.warnings import Warnings
 from gpubuild.model.digest import Digest, digest_bytes
 from gpubuild.model.project import RemoteMode
 from gpubuild.model.step import ActionResult, Blob
@@ -72,7 +72,7 @@ class RemoteStore:
         self._writable = mode is not RemoteMode.READ_ONLY
         self._read_failures = 0
         self._write_failures = 0
-        self._sent: dict[Digest, Stored] = {}  # blobs that the server has, by the digest of their content
+        self._present: dict[Digest, Stored] = {}  # blobs that the server has, by the digest of their content
         self._warnings = Warnings()
 
     @property
@@ -113,7 +113,11 @@ class RemoteStore:
             return True
 
         path = f"cas/{stored.digest}"
-        return bool(self._reading(lambda: self._client.get(path, read)))
+        if not self._reading(lambda: self._client.get(path, read)):
+            return False
+        with self._lock:
+            self._present[blob.digest] = stored
+        return True
 
     def send(self, key: Digest, result: ActionResult, find: Callable[[Blob], Path]) -> bool:
         """Send blobs, then the record that names them. ``find`` returns the file of a blob."""
@@ -138,7 +142,7 @@ class RemoteStore:
         Raises ``OSError`` and ``SourceError``.
         """
         with self._lock:
-            known = self._sent.get(blob.digest)
+            known = self._present.get(blob.digest)
         if known is not None:
             return known
         stored, body = _encoded(blob, file)
@@ -146,7 +150,7 @@ class RemoteStore:
         if not self._writing(lambda: self._client.put(path, stored.size_bytes, body), ends=False):
             return None
         with self._lock:
-            self._sent[blob.digest] = stored
+            self._present[blob.digest] = stored
         return stored
 
     def close(self) -> None:

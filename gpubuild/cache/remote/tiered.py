@@ -117,6 +117,11 @@ class TieredStore(Store):
         """See ``Store``: while the server answers."""
         return self._remote.readable
 
+    @property
+    def remote(self) -> RemoteStore:
+        """See ``Store``."""
+        return self._remote
+
     def anticipate(self, keys: Iterable[Digest]) -> None:
         """See ``Store``: begin to download what a look-up would find on the server."""
         for key in keys:

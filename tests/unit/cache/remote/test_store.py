@@ -1,6 +1,7 @@
 """The remote cache against a real nginx, as docs/how-to/ci.md sets it up."""
 
 import base64
+import shutil
 import stat
 import zlib
 from collections.abc import Iterator
@@ -205,6 +206,21 @@ def test_a_file_that_changed_before_it_was_sent(url: str, content: Path, tmp_pat
     remote.close()
     assert not (content / "ac" / KEY).exists()
     assert not list((content / "cas").iterdir()) if (content / "cas").exists() else True
+
+
+def test_a_blob_that_was_received_is_not_sent_again(url: str, content: Path, tmp_path: Path) -> None:
+    result, files = fill(url, tmp_path)
+    remote = RemoteStore(url)
+    record = remote.find(KEY)
+    blob = result.blobs[0]
+    assert record is not None
+    received: list[bytes] = []
+    assert remote.receive(blob, record.stored[blob.digest], received.extend)
+    assert b"".join(received) == CONTENT[blob.name]
+    shutil.rmtree(content / "cas")
+    assert remote.send_blob(blob, files[blob.name]) == record.stored[blob.digest]
+    assert not (content / "cas").exists()
+    remote.close()
 
 
 def test_a_result_with_files_of_this_machine_stays_here(url: str, content: Path, tmp_path: Path) -> None:
