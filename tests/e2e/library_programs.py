@@ -115,6 +115,26 @@ func.func @unranked(%m: memref<*xf32>) -> memref<*xf32> attributes {llvm.emit_c_
   return %m : memref<*xf32>
 }
 func.func @not_exported(%v: f32) { return }
+func.func private @fill(%m: memref<*xf32>) {
+  %r = memref.cast %m : memref<*xf32> to memref<1xf32>
+  %c0 = arith.constant 0 : index
+  %v = arith.constant 7.0 : f32
+  memref.store %v, %r[%c0] : memref<1xf32>
+  return
+}
+func.func private @printMemrefF32(memref<*xf32>) attributes {llvm.emit_c_interface}
+func.func @without_rank(%x: memref<1xf32>, %y: memref<1xf32>) attributes {llvm.emit_c_interface} {
+  %u = memref.cast %x : memref<1xf32> to memref<*xf32>
+  call @printMemrefF32(%u) : (memref<*xf32>) -> ()
+  %v = memref.cast %y : memref<1xf32> to memref<*xf32>
+  call @fill(%v) : (memref<*xf32>) -> ()
+  return
+}
+func.func @"a-b"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
+func.func @a_b(%x: f32) -> f32 attributes {llvm.emit_c_interface} { return %x : f32 }
+func.func @"1st"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
+func.func @max(%x: complex<f32>, %x_re: f32) -> f32 attributes {llvm.emit_c_interface} { return %x_re : f32 }
+func.func @Stream(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
 """
 
 
@@ -166,4 +186,4 @@ def compiler(name: str) -> list[str]:
     command = COMPILERS[name]
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]}")
-    return [*command, "-Wall", "-Wextra", "-Werror"]
+    return [*command, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]

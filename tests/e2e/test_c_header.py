@@ -46,6 +46,7 @@ int main(void) {
     CHECK(echo_complex_f32(d).re == 1 && echo_complex_f32(d).im == 2);
     CHECK(echo_complex_f64(c).re == 100 && echo_complex_f64(c).im == 0.25);
     _mlir_ciface_rank_0(&scalar, &scalar);
+    CHECK(a_b(0.5f) == 0.5f && a_b_(-5) == -5 && _1st(7) == 7 && max(d, 3) == 3);
     puts("ok");
     return 0;
 }

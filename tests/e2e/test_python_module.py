@@ -280,6 +280,13 @@ def test_module(lib: ModuleType) -> None:
     assert lib.library.device == "cpu"
 
 
+def test_names(lib: ModuleType) -> None:
+    """Names that are no identifiers, equal as identifiers, or names of Python or of the module."""
+    assert (lib.a_b(0.5), lib.a_b_(-5), lib._1st(7), lib.max(1j, 3.0), lib.Stream_(4)) == (0.5, -5, 7, 3, 4)
+    assert {"a_b", "a_b_", "_1st", "max", "Stream_"} <= set(lib.__all__)
+    assert lib.library.functions["a-b"] is lib.a_b_
+
+
 def test_the_page(tmp_path: Path) -> None:
     library = build_library(tmp_path, "saxpy", (ROOT / "examples" / "saxpy" / "saxpy.mlir").read_text())
     page = (ROOT / "docs" / "how-to" / "embedding.md").read_text()

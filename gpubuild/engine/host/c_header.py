@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpubuild.engine.host.interface import Function, Kind, abi_name, identifier, returns_by_pointer
+from gpubuild.engine.host.interface import (
+    Function,
+    Kind,
+    abi_name,
+    free_name,
+    free_names,
+    identifier,
+    returns_by_pointer,
+)
 
 _SCALARS = {
     "i1": "bool", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
@@ -31,12 +39,12 @@ _TYPES = """\
 /* 16-bit floats are the compiler's where it has them. Programs of clang that use its __bf16 need a
    function of compiler-rt for many processors, which zig and libgcc 12 lack. */
 #ifdef __FLT16_MANT_DIG__
-typedef _Float16 gpubuild_f16;
+__extension__ typedef _Float16 gpubuild_f16;
 #else
 typedef struct { uint16_t bits; } gpubuild_f16;
 #endif
 #if defined(__BFLT16_MANT_DIG__) && !defined(__clang__)
-typedef __bf16 gpubuild_bf16;
+__extension__ typedef __bf16 gpubuild_bf16;
 #else
 typedef struct { uint16_t bits; } gpubuild_bf16;
 #endif
@@ -63,6 +71,7 @@ def write(program: str, functions: Sequence[Function]) -> str:
         for item in (*function["arguments"], *function["results"]):
             if not function["reason"] and item["type"]["sizes"] is not None:
                 shapes[_type(item["type"])] = _memref(item["type"])
+    names = free_names([function["name"] for function in functions], _KEYWORDS.split())
     return "\n".join(
         [
             f"/* Functions of {program}, for C and C++. Written by gpubuild; see docs/how-to/embedding.md.",
@@ -79,7 +88,7 @@ def write(program: str, functions: Sequence[Function]) -> str:
             "",
             _TYPES,
             *shapes.values(),
-            *(_function(function) for function in functions),
+            *(_function(function, names) for function in functions),
             f"#endif /* {guard} */",
             "",
         ]
@@ -123,7 +132,7 @@ def _memref(kind: Kind) -> str:
     )
 
 
-def _function(function: Function) -> str:
+def _function(function: Function, names: dict[str, str]) -> str:
     name = function["name"]
     if function["reason"]:
         return _comment([f"{name}: {function['text']}", f"not available: it {function['reason']}"])
@@ -138,7 +147,7 @@ def _function(function: Function) -> str:
             lines.append(
                 f"  returns {result['type']['text']}; {_OWNERS.get(result['owner'], 'owner unknown')}"
             )
-    return f"{_comment(lines)}{_declarations(function)}"
+    return f"{_comment(lines)}{_declarations(function, names[name])}"
 
 
 def _layout(kind: Kind) -> str:
@@ -152,21 +161,20 @@ def _comment(lines: Sequence[str]) -> str:
     return f"/*{body[2:]} */\n"
 
 
-def _declarations(function: Function) -> str:
-    symbol, taken = abi_name(function), {"result"}
+def _declarations(function: Function, name: str) -> str:
+    symbol, taken = abi_name(function), {"result", *_KEYWORDS.split()}
     passed: list[str] = []  # parameters of the symbol
     given: list[str] = []  # parameters of the wrapper
     values: list[str] = []  # what the wrapper passes
     checks: list[str] = []
     results = [_type(result["type"]) for result in function["results"]]
     by_pointer = returns_by_pointer(function)
-    name = _free(identifier(function["name"]), set())
     returned = f"{name}_results" if len(results) > 1 else results[0] if results else "void"
     if by_pointer:
         passed.append(f"{returned} *result")
         values.append("&result")
     for argument in function["arguments"]:
-        own = _free(identifier(argument["name"]), taken)
+        own = free_name(argument["name"], taken)
         element = argument["type"]["element"]
         if argument["type"]["sizes"] is not None:
             passed.append(f"{_type(argument['type'])} *{own}")
@@ -180,7 +188,8 @@ def _declarations(function: Function) -> str:
             continue
         given.append(f"{_SCALARS[element]} {own}")
         if element in _PARTS:
-            passed += [f"{_PARTS[element]} {own}_re", f"{_PARTS[element]} {own}_im"]
+            parts = [free_name(f"{own}_{part}", taken) for part in ("re", "im")]
+            passed += [f"{_PARTS[element]} {part}" for part in parts]
             values += [f"{own}.re", f"{own}.im"]
         else:
             passed.append(f"{_PASSED.get(element, _SCALARS[element])} {own}")
@@ -210,12 +219,3 @@ def _declarations(function: Function) -> str:
         f"static inline {returned} {name}({', '.join(given) or 'void'}) {{\n"
         f"{''.join(checks)}{body}}}\n#endif\n"
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return ``name``, with underscores behind it if it is a keyword or taken; add it to ``taken``."""
-    name = f"_{name}" if name[:1].isdigit() else name
-    while f" {name} " in _KEYWORDS or name in taken:
-        name += "_"
-    taken.add(name)
-    return name

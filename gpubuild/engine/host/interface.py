@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import TypedDict
 
 from gpubuild.model.digest import digest_bytes
@@ -81,6 +82,22 @@ def read(text: str) -> Interface:
 def identifier(name: str) -> str:
     """Return ``name`` with other characters than those of identifiers replaced."""
     return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return an identifier for ``name`` that is not ``taken``, by underscores behind it; it is taken then."""
+    name = identifier(name)
+    name = f"_{name}" if name[:1].isdigit() else name
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def free_names(names: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """Return a free name for each of ``names``. Those that are identifiers choose first: they keep theirs."""
+    used = set(taken)
+    return {name: free_name(name, used) for name in sorted(names, key=lambda name: name != identifier(name))}
 
 
 def abi_name(function: Function) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import keyword
 import pprint
-from collections.abc import Collection
 from pathlib import Path
 
-from gpubuild.engine.host.interface import Interface, identifier, modules, table_name
+from gpubuild.engine.host.interface import Interface, free_names, modules, table_name
 
 _PARTS = ("library_arrays.py", "library_module.py")
 
@@ -27,8 +27,10 @@ def write(program: str, interface: Interface) -> str:
         names.setdefault(module, f"library.modules[{module!r}]")
     for kernel in kernels:
         names.setdefault(kernel["name"], f"library.modules[{kernel['module']!r}].kernels[{kernel['name']!r}]")
-    taken = _globals(code)
-    bound = {python_name(name, taken): value for name, value in names.items()}
+    found = free_names(names, {*keyword.kwlist, *_globals(code)})
+    bound = {found[name]: value for name, value in names.items()}
+    # The module's own code uses functions of Python such as max, so its globals must not replace them.
+    like_builtins = {name: value for name, value in bound.items() if name in dir(builtins)}
     table = table_name(program, interface)
     absent = {item["name"]: item["reason"] for item in listed if item["reason"]}
     return (
@@ -38,8 +40,11 @@ def write(program: str, interface: Interface) -> str:
         f"_absent = {_literal(absent)}\n"
         f"library = Library(__file__, {program!r}, {table!r}, _functions, _kernels)\n"
         f"__all__ = {_literal(sorted(bound))}\n"
-        + "".join(f"{name} = {value}\n" for name, value in bound.items())
+        + "".join(f"{name} = {value}\n" for name, value in bound.items() if name not in like_builtins)
+        + f"_like_builtins = {{{', '.join(f'{name!r}: {value}' for name, value in like_builtins.items())}}}\n"
         + "\n\ndef __getattr__(name):\n"
+        "    if name in _like_builtins:\n"
+        "        return _like_builtins[name]\n"
         "    if name in _absent:\n"
         '        raise AttributeError(f"{name} cannot be called from Python: it {_absent[name]}")\n'
         '    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")\n'
@@ -48,12 +53,6 @@ def write(program: str, interface: Interface) -> str:
 
 def _literal(value: object) -> str:
     return pprint.pformat(value, width=100, compact=True, sort_dicts=False)
-
-
-def python_name(name: str, taken: Collection[str] = ()) -> str:
-    """Return the attribute for a function; with an underscore if it is a keyword or ``taken``."""
-    name = identifier(name)
-    return f"{name}_" if keyword.iskeyword(name) or name in taken else name
 
 
 def _fixed_part() -> str:
@@ -74,10 +73,13 @@ def _fixed_part() -> str:
 
 def _globals(code: str) -> set[str]:
     """Return the names that the fixed part uses, which functions must not replace."""
-    found = {"library"}
+    found = {"library", "_functions", "_kernels", "_absent", "_like_builtins"}
     for node in ast.parse(code).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+            found |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
     return found
