@@ -123,6 +123,7 @@ def test_text(library: Path) -> None:
     assert "/* sized: (memref<2x3xf32>, memref<?x3xf32, strided<[4, 1]>>) -> f32\n" in text
     assert " *   x: memref<2x3xf32>, contiguous, read only\n" in text
     assert " *   returns memref<?xi32>; free(result.allocated) when it is not used any more\n" in text
+    assert " *   x: memref<1xf32>, contiguous, read only\n *   y: memref<1xf32>, contiguous */\n" in text
     assert "static inline double mixed(gpubuild_f16 class_, gpubuild_memref_f32_0 *b," in text
     assert " * not available: it takes vector<4xf32> */\n" in text
     assert " * not available: it takes memref<*xf32>: write a function for each rank, " in text

@@ -35,6 +35,12 @@ func.func @spin(%n: index, %x: memref<1xi64>) attributes {llvm.emit_c_interface}
   return
 }
 """
+COPY_F8 = """\
+func.func @copy(%x: memref<?xf8E5M2>, %y: memref<?xf8E5M2>) attributes {llvm.emit_c_interface} {
+  memref.copy %x, %y : memref<?xf8E5M2> to memref<?xf8E5M2>
+  return
+}
+"""
 DTYPES = {
     "i1": ["bool"], "i8": ["int8", "uint8"], "i16": ["int16", "uint16"], "i32": ["int32", "uint32"],
     "i64": ["int64", "uint64"], "index": ["int64", "uint64"], "f16": ["float16"], "bf16": ["uint16"],
@@ -84,6 +90,9 @@ def test_scalars(lib: Any, element: str) -> None:
         echo("1")
     with pytest.raises(TypeError, match="got list"):
         echo([1])
+    if not element.startswith("complex"):
+        with pytest.raises(OverflowError, match="argument a: .* does not fit"):
+            echo(10**400)
 
 
 def test_rounding_of_scalars(lib: Any) -> None:
@@ -184,6 +193,24 @@ def test_read_only_arrays(lib: Any) -> None:
         lib.copy_f32(y, x)
     lib.copy_i8(b"abc", z := bytearray(3))
     assert z == b"abc"
+    y = np.zeros(1, np.float32)
+    lib.without_rank(x[:1], y)
+    assert y[0] == 7
+    with pytest.raises(ValueError, match="argument y: the array is read-only"):
+        lib.without_rank(x[:1], x[:1])
+    scalar = np.float32(3)
+    lib.rank_0(scalar, y.reshape(()))
+    assert y[0] == 3
+    with pytest.raises(ValueError, match="argument y: the array is read-only"):
+        lib.rank_0(scalar, scalar)
+
+
+def test_small_floats_of_ml_dtypes(tmp_path: Path) -> None:
+    kinds = pytest.importorskip("ml_dtypes")
+    lib: Any = imported(build_library(tmp_path, "lib", COPY_F8) / "lib.py")
+    x, y = np.arange(3).astype(kinds.float8_e5m2), np.zeros(3, kinds.float8_e5m2)
+    lib.copy(x, y)
+    np.testing.assert_array_equal(x.view(np.uint8), y.view(np.uint8))
 
 
 class OnlyDlpack:
@@ -236,6 +263,8 @@ def test_arrays_of_other_libraries(lib: Any) -> None:
             lib.rank_2(wrong, y)
     with pytest.raises(TypeError, match=r"rank_2\(\) takes 2 arguments, got 1"):
         lib.rank_2(y)
+    with pytest.raises(TypeError, match=r"rank_2\(\): missing a required argument: 'y'"):
+        lib.rank_2(x=y)
 
 
 def test_results(lib: Any) -> None:
@@ -428,6 +457,9 @@ def test_launches_of_kernels(tmp_path: Path) -> None:
         "takes 7 arguments, got 1": lambda: lib.add[1, 4](x),
         "write add[grid, block](...)": lambda: lib.add[1](x),
         "grid must be one to three numbers": lambda: lib.add[-1, 4](x),
+        "grid must be one to three numbers, got 1844": lambda: lib.lambda_[2**64, 1](numbers),
+        "block must be whole numbers, got 0.5": lambda: lib.lambda_[1, 0.5](numbers),
+        "shared: 1099511627776 does not fit": lambda: lib.lambda_[1, 1](numbers, shared=2**40),
         "block must be one to three numbers": lambda: lib.add[1, (1, 1, 1, 1)](x),
         "argument y: the array is read-only": lambda: lib.add[1, 4](x, 0, True, 0, 0, x.view(), z),
         "argument z: expected size 4": lambda: lib.add[1, 4](x, 0, True, 0, 0, y, y[:3]),
@@ -437,9 +469,8 @@ def test_launches_of_kernels(tmp_path: Path) -> None:
         "has no kernel 'none'": lambda: lib.m.none,
     }
     for message, call in wrong.items():
-        with pytest.raises(
-            (TypeError, ValueError, lib.LibraryError, AttributeError), match=re.escape(message)
-        ):
+        kinds = (TypeError, ValueError, OverflowError, lib.LibraryError, AttributeError)
+        with pytest.raises(kinds, match=re.escape(message)):
             call()
     lib.lambda_[1, 64](numbers)
     np.testing.assert_array_equal(numbers, np.arange(64) * 64)

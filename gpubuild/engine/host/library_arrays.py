@@ -54,6 +54,7 @@ _DLPACK_KINDS = {
 }  # fmt: skip
 HOST_DEVICE = "cpu"  # in the words of GPUBUILD_DEVICE
 DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cpu"}
+_OF_OTHERS = 2  # what `isbuiltin` of a dtype is that another library than NumPy defines
 _READ_ONLY = 1  # of the flags of a DLPack tensor
 
 
@@ -106,9 +107,12 @@ class View:
 
     @classmethod
     def of(cls, value: Any, stream: int | None = None) -> View | None:
-        """Return the memory of an array, ``None`` for values that are no arrays. Copies nothing."""
+        """Return the memory of an array, ``None`` for values that are no arrays. Copies no array."""
         if isinstance(value, np.ndarray) or hasattr(value, "__array_interface__"):
-            return cls._of_numpy(np.asarray(value))
+            view = cls._of_numpy(np.asarray(value))
+            # NumPy copies its scalars, such as numpy.float32(1): what is written there would be lost.
+            view.writable &= not isinstance(value, np.generic)
+            return view
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
             return cls._of_dlpack(value, stream)
         try:
@@ -121,7 +125,8 @@ class View:
         view = cls()
         dtype = array.dtype
         view.pointer = array.__array_interface__["data"][0]
-        view.kind = (dtype.name if dtype.kind == "V" else dtype.kind) if dtype.isnative else "swapped"
+        named = dtype.kind == "V" or dtype.isbuiltin == _OF_OTHERS  # some types of ml_dtypes are of kind "f"
+        view.kind = (dtype.name if named else dtype.kind) if dtype.isnative else "swapped"
         view.item, view.text = dtype.itemsize, str(dtype)
         view.shape, view.strides = array.shape, array.strides
         view.writable, view.device, view.owner = array.flags.writeable, HOST_DEVICE, array
@@ -213,6 +218,8 @@ def scalar(element: str, value: Any, where: str) -> Any:
         integer = operator.index(value)
     except TypeError as error:
         raise TypeError(f"{where}: expected {element}, got {type(value).__name__}") from error
+    except OverflowError as error:  # an integer that is larger than every float
+        raise OverflowError(f"{where}: the number does not fit into {element}") from error
     bits = 1 if element == "i1" else 8 * ctypes.sizeof(kind)
     if not -(1 << bits - 1) <= integer < 1 << bits:
         raise OverflowError(f"{where}: {integer} does not fit into {element}")

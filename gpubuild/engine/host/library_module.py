@@ -82,8 +82,10 @@ class Function:
     def __call__(self, *values: Any, **named: Any) -> Any:
         """Call the function. Raises ``TypeError``, ``ValueError`` and :class:`LibraryError`."""
         if named:
-            bound = self.__signature__.bind(*values, **named)
-            values = bound.args
+            try:
+                values = self.__signature__.bind(*values, **named).args
+            except TypeError as error:
+                raise TypeError(f"{self.__name__}(): {error}") from None
         if len(values) != len(self.arguments):
             raise TypeError(f"{self.__name__}() takes {len(self.arguments)} arguments, got {len(values)}")
         return self._call(values, None)
@@ -228,7 +230,8 @@ class Kernel:
             for item, value in zip(self.arguments, values, strict=True):
                 arguments.add(item, value, f"{self.name}[...](): argument {item['name']}")
             handle = arguments.stream
-            library.launch(self.module.handle(), self.name, sizes, shared, handle, arguments.parameters)
+            size = scalar("i32", shared, f"{self.name}[...](): shared").value
+            library.launch(self.module.handle(), self.name, sizes, size, handle, arguments.parameters)
             for copy in arguments.staged.values():
                 copy.copy_back(handle)
             if isinstance(stream, Stream):
@@ -291,8 +294,11 @@ class _Arguments:
 
 
 def _extents(value: Any, name: str, what: str) -> list[int]:
-    numbers = [operator.index(n) for n in (value if isinstance(value, tuple | list) else (value,))]
-    if not 1 <= len(numbers) <= 3 or min(numbers) < 0:
+    try:
+        numbers = [operator.index(n) for n in (value if isinstance(value, tuple | list) else (value,))]
+    except TypeError as error:
+        raise TypeError(f"{name}: {what} must be whole numbers, got {value!r}") from error
+    if not 1 <= len(numbers) <= 3 or not all(0 <= n < 1 << 63 for n in numbers):
         raise ValueError(f"{name}: {what} must be one to three numbers, got {value!r}")
     return [*numbers, *[1] * (3 - len(numbers))]
 
