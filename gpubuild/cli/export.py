@@ -48,7 +48,7 @@ def execute(options: argparse.Namespace) -> int:
         ) from error
     console: Console = options.console
     if not console.quiet:
-        command = f"sh {shown_path(recipe.absolute())}"
+        command = f"sh {shlex.quote(shown_path(recipe.absolute()))}"
         console.print(f"wrote {shown_path(folder.absolute())}; on the target machine run: {command}")
     return 0
 
@@ -136,7 +136,8 @@ def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> s
     )
     ending = " ".join([*map(shlex.quote, libraries), *_LIBRARIES])
     sources = f"{_RUNTIME}/*/*.c {_RUNTIME}/*/*.S"
-    needs = "a C compiler and nothing else: neither gpubuild nor LLVM, CUDA or ROCm"
+    compilers = "compilers of C and C++" if params.cxx else "a C compiler"
+    needs = f"{compilers} and nothing else: neither gpubuild nor LLVM, CUDA or ROCm"
     if params.wrapper_triple:
         needs = f"a C compiler and {WRAPPER} with lld of LLVM 22 (Debian: clang-tools-22, lld-22)"
         cuda = ""

@@ -17,11 +17,12 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     if cc is None:
         pytest.skip("no C compiler of the system's")
     folder = saxpy_project(tmp_path / "p", SAXPY.replace("sm_60: {}, sm_90: {}, gfx90a", "gfx90a"))
-    done = gpubuild("export", "-o", tmp_path / "out", cwd=folder, env=cpu)
+    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=cpu)
     assert done.code == 0, done.err
+    assert done.out.endswith(f"run: sh '{tmp_path}/out it/link.sh'\n")
     assert gpubuild("export", "-o", folder, cwd=folder).code == 2
     elsewhere = tmp_path / "else where"
-    shutil.move(tmp_path / "out", elsewhere)
+    shutil.move(tmp_path / "out it", elsewhere)
     shutil.rmtree(folder)
     assert {
         "host.o",
