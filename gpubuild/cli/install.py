@@ -174,10 +174,13 @@ def cmake_package(program: Program, product: str, *, headers: bool) -> str:
     properties = [f'{location} "${{_gpubuild_prefix}}/{at.lib}/{product}"']
     if headers:
         properties.append(f'INTERFACE_INCLUDE_DIRECTORIES "${{_gpubuild_prefix}}/{at.include}"')
-    if needed := _dependencies(program):
-        properties.append(f"INTERFACE_LINK_LIBRARIES [==[{';'.join(needed)}]==]")
-    if _is_cxx(program):
+    needed = _dependencies(program)
+    if _is_cxx(program) and program.product is Product.OBJECT:
+        needed.append("-lstdc++")  # an imported object has no languages in CMake
+    elif _is_cxx(program):
         properties.append("IMPORTED_LINK_INTERFACE_LANGUAGES CXX")
+    if needed:
+        properties.append(f"INTERFACE_LINK_LIBRARIES [==[{';'.join(needed)}]==]")
     lines = "".join(f"\n    {line}" for line in properties)
     return (
         f"if(NOT TARGET {target})\n"

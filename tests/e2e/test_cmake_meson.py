@@ -143,12 +143,14 @@ def meson_project(project: Project) -> None:
     (project.root / "meson.build").write_text(block("meson"))
 
 
-@pytest.mark.parametrize("product", ["static", "shared"])
+@pytest.mark.parametrize("product", ["static", "shared", "shared, install: {version: 1.2}"])
 def test_meson(tmp_path: Path, project: Project, product: str) -> None:
     meson = find("meson")
     find("ninja")
     (project.root / "main.c").write_text(MAIN)
-    library = "libscale.a" if product == "static" else "libscale.so"
+    libraries = {"libscale.a" if product == "static" else "libscale.so"}
+    if "version" in product:
+        libraries |= {"libscale.so.1", "libscale.so.1.2"}
     (project.root / "targets.yaml").write_text(block("yaml").replace("static", product))
     meson_project(project)
     project.run(meson, "setup", "out")
@@ -159,10 +161,41 @@ def test_meson(tmp_path: Path, project: Project, product: str) -> None:
     assert len(calls.read_text().splitlines()) == 1, "a build with nothing to do runs gpubuild once"
     project.run(meson, "install", "-C", "out", "--no-rebuild", "--destdir", "staging")
     installed = {path.name for path in (project.root / "out" / "staging").rglob("*") if path.is_file()}
-    assert installed == {library, "scale.h"}
+    assert installed == {*libraries, "scale.h"}
     edit_kernel(project)
     project.run(meson, "compile", "-C", "out")
     assert not is_ok(project.root / "out" / "user"), "the program has the kernel that was edited"
+
+
+ELSEWHERE = """\
+#include <string>
+extern "C" int elsewhere(int, char **);
+std::string text(int n) { return std::string(n, elsewhere ? 'x' : 'y'); }
+"""
+
+
+@pytest.mark.parametrize("tool, product", [("cmake", "static"), ("cmake", "object"), ("meson", "static")])
+def test_a_program_of_c_gets_what_a_library_needs(project: Project, tool: str, product: str) -> None:
+    """C++'s library, and the flags under `link:`."""
+    command = find(tool)
+    find("ninja")
+    needs = f"[scale.mlir, text.cpp], link: {{flags: ['-Wl,--defsym=elsewhere=main']}}, product: {product}"
+    yaml = block("yaml").replace("[scale.mlir], product: static", needs)
+    (project.root / "targets.yaml").write_text(yaml)
+    (project.root / "text.cpp").write_text(ELSEWHERE)
+    (project.root / "main.c").write_text(MAIN)
+    if tool == "meson":
+        meson_project(project)
+        project.run(command, "setup", "out")
+        project.run(command, "compile", "-C", "out")
+    else:
+        (project.root / "CMakeLists.txt").write_text(
+            block("cmake").replace("(scale C)", f"(scale {'C' if product == 'object' else 'C CXX'})")
+        )
+        folder = gpubuild("--cmake-dir", cwd=project.root).out.strip()
+        project.run(command, "-G", "Ninja", "-S", ".", "-B", "out", f"-Dgpubuild_DIR={folder}")
+        project.run(command, "--build", "out")
+    assert is_ok(project.root / "out" / "user")
 
 
 def test_a_program_that_is_no_library_in_meson(project: Project) -> None:
