@@ -257,6 +257,11 @@ ERRORS = {
         ("build",),
         "cannot link: nothing defines _mlir_ciface_scale",
     ),
+    "name": (
+        "lib: {sources: [odd.mlir], product: shared}",
+        ("build",),
+        "liblib.so cannot export _mlir_ciface_a@1: linkers take no @ and no \" in names",
+    ),
     "lto": (
         "lib: {sources: [lto.o], product: static}",
         ("build",),
@@ -305,6 +310,7 @@ def test_errors(tmp_path: Path, case: str) -> None:
     program, command, message = ERRORS[case]
     project = write_project(tmp_path, f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n  {program}\n")
     seed(project)
+    (project / "odd.mlir").write_text('func.func @"a@1"() attributes {llvm.emit_c_interface} { return }\n')
     subprocess.run(["gcc", "-flto", "-c", "call.c", "-o", "lto.o"], cwd=project, check=True)
     done = gpubuild(*command, cwd=project)
     assert done.code in (1, 2)
