@@ -130,6 +130,11 @@ func.func @without_rank(%x: memref<1xf32>, %y: memref<1xf32>) attributes {llvm.e
   call @fill(%v) : (memref<*xf32>) -> ()
   return
 }
+func.func @times(%x: memref<1x1xf32>, %y: memref<1x1xf32>, %z: memref<1x1xf32>)
+    attributes {llvm.emit_c_interface} {
+  linalg.matmul ins(%x, %y : memref<1x1xf32>, memref<1x1xf32>) outs(%z : memref<1x1xf32>)
+  return
+}
 func.func @"a-b"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
 func.func @a_b(%x: f32) -> f32 attributes {llvm.emit_c_interface} { return %x : f32 }
 func.func @"1st"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }

@@ -260,7 +260,7 @@ ERRORS = {
     "name": (
         "lib: {sources: [odd.mlir], product: shared}",
         ("build",),
-        "liblib.so cannot export _mlir_ciface_a@1: linkers take no @ and no \" in names",
+        'liblib.so cannot export _mlir_ciface_a@1: linkers take no @ and no " in names',
     ),
     "lto": (
         "lib: {sources: [lto.o], product: static}",

@@ -198,6 +198,11 @@ def test_read_only_arrays(lib: Any) -> None:
     assert y[0] == 7
     with pytest.raises(ValueError, match="argument y: the array is read-only"):
         lib.without_rank(x[:1], x[:1])
+    one, z = x[1:2].reshape(1, 1), np.zeros((1, 1), np.float32)
+    lib.times(one, one, z)
+    assert z == 1
+    with pytest.raises(ValueError, match="argument z: the array is read-only"):
+        lib.times(one, one, one)
     scalar = np.float32(3)
     lib.rank_0(scalar, y.reshape(()))
     assert y[0] == 3

@@ -46,7 +46,7 @@ def run(params: LibraryParams, io: StepIO) -> None:
 def _shared(params: LibraryParams, io: StepIO, files: Mapping[str, Path], exports: Iterable[str]) -> Path:
     for name in sorted(exports):
         if '"' in name or "@" in name:  # the end of a name in a version script, and a symbol's version
-            raise StepError(f"{params.file_name} cannot export {name}: linkers take no @ and no \" in names")
+            raise StepError(f'{params.file_name} cannot export {name}: linkers take no @ and no " in names')
     names = "".join(f'  "{name}";\n' for name in sorted(exports))
     script = f"{{\nglobal:\n{names}local: *;\n}};\n"
     (io.scratch / _VERSION_SCRIPT).write_text(script, encoding="utf-8")

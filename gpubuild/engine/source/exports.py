@@ -27,6 +27,7 @@ _SMALL_FLOATS = (
 _READS = {
     "memref.load": 0, "memref.dim": 0, "memref.rank": 0, "memref.copy": 0, "affine.load": 0, "vector.load": 0,
     "vector.transfer_read": 0, "vector.maskedload": 0, "gpu.host_register": 0, "gpu.host_unregister": 0,
+    "vector.gather": 0, "memref.prefetch": 0,
 }  # fmt: skip
 _PRINTS = "printMemref"  # functions of the runtime, such as printMemrefF32, that only read
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
@@ -155,7 +156,7 @@ def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
         if op.name in VIEWS or op.name == "memref.extract_strided_metadata":
             if _written(op.results[0], seen):  # other results are numbers
                 return True
-        elif _READS.get(op.name, -1) == number:
+        elif _READS.get(op.name, -1) == number or _is_input(op, number):
             continue
         elif op.name == "gpu.memcpy":
             if number != len(op.operands) - 1:
@@ -174,6 +175,13 @@ def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
         else:
             return True
     return False
+
+
+def _is_input(op: ir.Operation, number: int) -> bool:
+    """Return whether operand ``number`` of an operation of linalg is one of its ``ins``."""
+    if not op.name.startswith("linalg.") or "operandSegmentSizes" not in op.attributes:
+        return False
+    return number < int(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0])
 
 
 def _parameter(op: ir.Operation, number: int) -> ir.BlockArgument | None:
