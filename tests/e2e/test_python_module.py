@@ -377,6 +377,25 @@ def test_a_stale_module_is_an_import_error(folder: Path, tmp_path: Path) -> None
         imported(tmp_path / "lib.py")
 
 
+KEEPS = """\
+gpu.module @m { gpu.func @k(%x: memref<1xi32>) kernel {
+  %c0 = arith.constant 0 : index
+  %v = memref.load %x[%c0] : memref<1xi32>
+  gpu.return
+} }
+"""
+
+
+def test_a_module_that_does_not_know_of_a_write_is_an_import_error(tmp_path: Path) -> None:
+    """It would not copy the memory back from a GPU."""
+    older = build_library(tmp_path / "older", "lib", KEEPS)
+    writes = KEEPS.replace("  gpu.return", "  memref.store %v, %x[%c0] : memref<1xi32>\n  gpu.return")
+    newer = build_library(tmp_path / "newer", "lib", writes)
+    shutil.copy(older / "lib.py", newer / "lib.py")
+    with pytest.raises(ImportError, match=r"liblib\.so has other functions than lib\.py describes"):
+        imported(newer / "lib.py")
+
+
 FAILURE = """\
 import sys
 sys.path.insert(0, sys.argv[1])

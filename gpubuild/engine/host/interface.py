@@ -108,10 +108,8 @@ def abi_name(function: Function) -> str:
 
 
 def table_name(program: str, interface: Interface) -> str:
-    """Return the symbol of the library's call table, which names the ABI of all functions and kernels."""
-    functions = [abi_name(function) for function in interface["functions"]]
-    kernels = [[kernel["module"], kernel["name"], kernel["text"]] for kernel in interface["kernels"]]
-    digest = digest_bytes(json.dumps([functions, kernels]).encode())
+    """Return the symbol of the library's call table, with a digest of all that the Python module knows."""
+    digest = digest_bytes(json.dumps(interface, sort_keys=True).encode())
     return f"gpubuild_abi_{identifier(program)}_{digest[:16]}"
 
 
