@@ -139,6 +139,7 @@ func.func @"a-b"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x 
 func.func @a_b(%x: f32) -> f32 attributes {llvm.emit_c_interface} { return %x : f32 }
 func.func @"1st"(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
 func.func @max(%x: complex<f32>, %x_re: f32) -> f32 attributes {llvm.emit_c_interface} { return %x_re : f32 }
+func.func @fresh_results(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
 func.func @Stream(%x: i32) -> i32 attributes {llvm.emit_c_interface} { return %x : i32 }
 """
 

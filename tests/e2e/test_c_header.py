@@ -47,6 +47,7 @@ int main(void) {
     CHECK(echo_complex_f64(c).re == 100 && echo_complex_f64(c).im == 0.25);
     _mlir_ciface_rank_0(&scalar, &scalar);
     CHECK(a_b(0.5f) == 0.5f && a_b_(-5) == -5 && _1st(7) == 7 && max(d, 3) == 3);
+    CHECK(fresh_results_(2) == 2);
     puts("ok");
     return 0;
 }

@@ -71,7 +71,8 @@ def write(program: str, functions: Sequence[Function]) -> str:
         for item in (*function["arguments"], *function["results"]):
             if not function["reason"] and item["type"]["sizes"] is not None:
                 shapes[_type(item["type"])] = _memref(item["type"])
-    names = free_names([function["name"] for function in functions], _KEYWORDS.split())
+    structs = [f"{identifier(item['name'])}_results" for item in functions if len(item["results"]) > 1]
+    names = free_names([item["name"] for item in functions], [*_KEYWORDS.split(), *structs])
     return "\n".join(
         [
             f"/* Functions of {program}, for C and C++. Written by gpubuild; see docs/how-to/embedding.md.",
