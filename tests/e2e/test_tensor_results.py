@@ -1,4 +1,4 @@
-"""Products of tensors, in tiles, and split reductions: NumPy's results, equal bits on all devices."""
+"""Products in tiles, split reductions, control flow: NumPy's results, equal bits on all devices."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from simulators.cuda_driver import standin
 TENSORS = Path(__file__).parent / "tensors"
 
 
-@pytest.fixture(scope="module", params=["products", "reductions"])
+@pytest.fixture(scope="module", params=["products", "reductions", "flow"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a library, whose program is `check_NAME.py`."""
     name = request.param

@@ -19,3 +19,29 @@ func.func @f(%a: tensor<4xf32>, %n: index) -> tensor<4xf32> {
 // CHECK: scf.yield [[Z]]
 // CHECK: scf.for {{.*}} iter_args([[SAME:%.*]] = 
 // CHECK-NEXT: scf.yield [[SAME]]
+
+// Tensors that are swapped are read before they are written; one whose shape may change gets new buffers.
+func.func @g(%a: tensor<?xf32>, %b: tensor<?xf32>, %n: index) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a, %y = %b, %z = %a)
+      -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+    %m = tensor.dim %a, %c0 : tensor<?xf32>
+    %e = tensor.empty(%m) : tensor<?xf32>
+    %s = linalg.exp ins(%x : tensor<?xf32>) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+    %w = tensor.pad %z low[0] high[1] {
+    ^bb0(%at: index):
+      tensor.yield %zero : f32
+    } : tensor<?xf32> to tensor<?xf32>
+    scf.yield %s, %x, %w : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+  }
+  return %r#0, %r#1, %r#2 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+}
+// CHECK-LABEL: func.func @g
+// CHECK: iter_args([[X:%.*]] = %arg0, [[Y:%.*]] = %arg1, [[Z:%.*]] = %arg0)
+// CHECK: [[S:%.*]] = linalg.exp
+// CHECK: [[W:%.*]] = tensor.pad
+// CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[X]])
+// CHECK: [[S_IN_X:%.*]] = bufferization.materialize_in_destination [[S]] in [[X]]
+// CHECK: scf.yield [[S_IN_X]], [[COPY]], [[W]]

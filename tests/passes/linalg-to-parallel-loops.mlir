@@ -25,3 +25,23 @@ func.func @f(%a: memref<?xf32>, %b: memref<?xf32>) {
 // CHECK: [[M:%.*]] = memref.dim %arg0,
 // CHECK: scf.parallel (%arg2) = (%c0) to ([[M]])
 // CHECK: math.sqrt
+
+// An operation that may not run says nothing about the extents of others.
+func.func @under_condition(%a: memref<?xf32>, %b: memref<?xf32>, %c: i1) {
+  scf.if %c {
+    linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+        ins(%a : memref<?xf32>) outs(%b : memref<?xf32>) {
+    ^bb0(%x: f32, %y: f32):
+      linalg.yield %x : f32
+    }
+  }
+  linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]} outs(%b : memref<?xf32>) {
+  ^bb0(%y: f32):
+    %e = math.sqrt %y : f32
+    linalg.yield %e : f32
+  }
+  return
+}
+// CHECK-LABEL: func.func @under_condition
+// CHECK: memref.dim %arg1,
+// CHECK: math.sqrt

@@ -44,9 +44,15 @@ def root(value: ir.Value) -> ir.Value:
 
 
 def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
-    """Return the dimensions of arguments that linalg requires to be equal, as pairs of numbers."""
+    """Return the dimensions of arguments that linalg requires to be equal, as pairs of numbers.
+
+    Operations under conditions and in loops count for nothing: they may not run.
+    """
     groups: list[list[tuple[ir.Value, int]]] = []
+    always = function.regions[0].blocks[0]
     for op in operations(function, ("linalg.generic",)):
+        if op.block != always:
+            continue
         loops: dict[int, list[tuple[ir.Value, int]]] = {}
         for value, attribute in zip(op.operands, ir.ArrayAttr(op.attributes["indexing_maps"]), strict=True):
             if isinstance(value.type, ir.MemRefType):

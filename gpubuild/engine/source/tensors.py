@@ -17,7 +17,7 @@ from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
-from gpubuild.engine.source import device_memory, parallel_loops, reductions, token_chains
+from gpubuild.engine.source import carried_tensors, device_memory, parallel_loops, reductions, token_chains
 
 _FROM_TOSA = (
     "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
@@ -106,17 +106,6 @@ def _generalize(module: ir.Module, _: TensorLowering) -> None:
     interpreter.apply_named_sequence(module, sequence, schedule)
 
 
-def _keep_carried(module: ir.Module, _: TensorLowering) -> None:
-    """Put each tensor that a loop carries back to where it was, so that it stays in one buffer."""
-    for loop in operations(module.operation, ("scf.for",)):
-        block = loop.regions[0].blocks[0]
-        end = list(block)[-1].operation
-        for number, carried in enumerate(list(block.arguments)[1:]):
-            if isinstance(carried.type, ir.RankedTensorType) and end.operands[number] != carried:
-                name, kind = "bufferization.materialize_in_destination", carried.type
-                end.operands[number] = Emitter(end).value(name, [end.operands[number], carried], kind)
-
-
 def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
     """Forbid writes to the caller's tensors, which upstream allows by default."""
     writable = "bufferization.writable"
@@ -130,6 +119,15 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
                 named.setdefault(writable, ir.BoolAttr.get(False))
             found.append(ir.DictAttr.get(named))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
+
+
+def _separate_results(module: ir.Module, _: TensorLowering) -> None:
+    """Copy a tensor that a function returns twice: each result has memory of its own."""
+    for end in operations(module.operation, ("func.return",)):
+        values = list(end.operands)
+        for number, value in enumerate(values):
+            if isinstance(value.type, ir.RankedTensorType) and value in values[:number]:
+                end.operands[number] = carried_tensors.copied(end, value)
 
 
 def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
@@ -201,8 +199,9 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     Pass(name="generalize-elementwise", run=_generalize),
     upstream("fuse-elementwise", _FUSE),
     Pass(name="separate-fills", run=_separate_fills),
-    Pass(name="keep-carried-tensors", run=_keep_carried),
+    Pass(name="keep-carried-tensors", run=lambda module, _: carried_tensors.keep_carried(module.operation)),
     Pass(name="keep-arguments", run=_keep_arguments),
+    Pass(name="separate-results", run=_separate_results),
     upstream("bufferize", _BUFFERIZE),
     Pass(name="split-reductions", run=_each_function(reductions.split)),
     Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),

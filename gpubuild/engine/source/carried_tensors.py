@@ -1,0 +1,98 @@
+"""Keep each tensor that a loop carries in one buffer: what the loop yields is put back to where it was.
+
+Otherwise each iteration has a buffer of its own, and all launches in the loop need copies.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import constant_integer, defining_op, operations
+
+_IN_DESTINATION = "bufferization.materialize_in_destination"
+_INTO = ("tensor.insert", "tensor.insert_slice", _IN_DESTINATION)  # the result is operand 1, changed
+_VIEWS = ("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape")
+
+
+def keep_carried(module: ir.Operation) -> None:
+    """Put back what the loops in ``module`` yield, except where the shape may change."""
+    for loop in operations(module, ("scf.for",)):
+        block = loop.regions[0].blocks[0]
+        end = list(block)[-1].operation
+        changed = {
+            number: carried
+            for number, carried in enumerate(list(block.arguments)[1:])
+            if isinstance(carried.type, ir.RankedTensorType) and end.operands[number] != carried
+        }
+        kept = {
+            number: carried
+            for number, carried in changed.items()
+            if _keeps_shape(end.operands[number], carried, loop.operands[3 + number])
+        }
+        for number in changed if kept else ():
+            # Loops may swap tensors, so these are read before one is written.
+            if _may_be_part(end.operands[number], list(block.arguments)):
+                end.operands[number] = copied(end, end.operands[number])
+        for number, carried in kept.items():
+            operands = [end.operands[number], carried]
+            end.operands[number] = Emitter(end).value(_IN_DESTINATION, operands, carried.type)
+
+
+def copied(before: ir.Operation, tensor: ir.Value) -> ir.Value:
+    """Return a copy of ``tensor`` in a buffer of its own."""
+    segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1, 0])}
+    return Emitter(before).value("bufferization.alloc_tensor", [tensor], tensor.type, segments)
+
+
+def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
+    """Return whether ``value`` may be one of ``whole``, or a part of it, that no operation has changed."""
+    op = defining_op(value)
+    if op is not None and op.name in _VIEWS:
+        return _may_be_part(op.operands[0], whole)
+    if op is not None and op.name == "scf.if":
+        return any(_may_be_part(arm, whole) for arm in _of_equal_shape(op, ir.OpResult(value).result_number))
+    return value in whole
+
+
+def _keeps_shape(yielded: ir.Value, carried: ir.Value, initial: ir.Value) -> bool:
+    kind = ir.RankedTensorType(carried.type)
+    return all(
+        _extent(yielded, number) in ((carried, number), _extent(initial, number))
+        for number in range(kind.rank)
+        if kind.is_dynamic_dim(number)
+    )
+
+
+def _extent(value: ir.Value, dimension: int) -> tuple[ir.Value, int]:
+    """Return the tensor, and its dimension, that has this extent, or the size that ``tensor.empty`` takes."""
+    op = defining_op(value)
+    if op is None:
+        return value, dimension
+    if op.name == "tensor.empty":
+        kind = ir.RankedTensorType(value.type)
+        if not kind.is_dynamic_dim(dimension):
+            return value, dimension
+        size = op.operands[sum(kind.is_dynamic_dim(number) for number in range(dimension))]
+        origin = defining_op(size)
+        number = constant_integer(origin.operands[1]) if origin and origin.name == "tensor.dim" else None
+        return (size, 0) if origin is None or number is None else _extent(origin.operands[0], number)
+    found = {_extent(same, dimension) for same in _of_equal_shape(op, ir.OpResult(value).result_number)}
+    return found.pop() if len(found) == 1 else (value, dimension)
+
+
+def _of_equal_shape(op: ir.Operation, result: int) -> list[ir.Value]:
+    """Return values of which one has the shape of a result, as far as that is known."""
+    if op.name.startswith("linalg."):
+        return [op.operands[len(op.operands) - len(op.results) + result]]
+    if op.name in _INTO:
+        return [op.operands[1]]
+    if op.name == "scf.if":
+        return [list(region.blocks[0])[-1].operation.operands[result] for region in op.regions]
+    if op.name == "scf.for":
+        carried = op.regions[0].blocks[0].arguments[1 + result]
+        yielded = list(op.regions[0].blocks[0])[-1].operation.operands[result]
+        into = defining_op(yielded)
+        is_kept = yielded == carried or (into is not None and into.name == _IN_DESTINATION)
+        return [op.operands[3 + result]] if is_kept else []
+    return []
