@@ -45,3 +45,23 @@ func.func @g(%a: tensor<?xf32>, %b: tensor<?xf32>, %n: index) -> (tensor<?xf32>,
 // CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[X]])
 // CHECK: [[S_IN_X:%.*]] = bufferization.materialize_in_destination [[S]] in [[X]]
 // CHECK: scf.yield [[S_IN_X]], [[COPY]], [[W]]
+
+// The inner loop keeps what the outer one carries where it is.
+func.func @nested(%a: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> tensor<4xf32> {
+    %s = scf.for %j = %c0 to %n step %c1 iter_args(%y = %x) -> tensor<4xf32> {
+      %z = linalg.exp ins(%y : tensor<4xf32>) outs(%y : tensor<4xf32>) -> tensor<4xf32>
+      scf.yield %z : tensor<4xf32>
+    }
+    scf.yield %s : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @nested
+// CHECK: scf.for
+// CHECK: [[S:%.*]] = scf.for
+// CHECK: materialize_in_destination
+// CHECK-NOT: materialize_in_destination
+// CHECK: scf.yield [[S]]

@@ -12,6 +12,7 @@ from gpubuild.engine.ir.query import constant_integer, defining_op, operations
 
 _IN_DESTINATION = "bufferization.materialize_in_destination"
 _INTO = ("tensor.insert", "tensor.insert_slice", _IN_DESTINATION)  # the result is operand 1, changed
+_CHOICES = ("arith.select", "scf.if", "scf.index_switch")
 _VIEWS = ("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape")
 
 
@@ -23,7 +24,7 @@ def keep_carried(module: ir.Operation) -> None:
         changed = {
             number: carried
             for number, carried in enumerate(list(block.arguments)[1:])
-            if isinstance(carried.type, ir.RankedTensorType) and end.operands[number] != carried
+            if isinstance(carried.type, ir.RankedTensorType) and _begun(end.operands[number]) != carried
         }
         kept = {
             number: carried
@@ -39,6 +40,18 @@ def keep_carried(module: ir.Operation) -> None:
             end.operands[number] = Emitter(end).value(_IN_DESTINATION, operands, carried.type)
 
 
+def _begun(value: ir.Value) -> ir.Value:
+    """Return the tensor in whose buffer inner loops have made ``value``."""
+    op = defining_op(value)
+    while op is not None and op.name == "scf.for":
+        initial = _of_equal_shape(op, ir.OpResult(value).result_number)
+        if not initial:
+            break
+        value = initial[0]
+        op = defining_op(value)
+    return value
+
+
 def copied(before: ir.Operation, tensor: ir.Value) -> ir.Value:
     """Return a copy of ``tensor`` in a buffer of its own."""
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1, 0])}
@@ -50,7 +63,7 @@ def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
     op = defining_op(value)
     if op is not None and op.name in _VIEWS:
         return _may_be_part(op.operands[0], whole)
-    if op is not None and op.name == "scf.if":
+    if op is not None and op.name in _CHOICES:
         return any(_may_be_part(arm, whole) for arm in _of_equal_shape(op, ir.OpResult(value).result_number))
     return value in whole
 
@@ -87,7 +100,9 @@ def _of_equal_shape(op: ir.Operation, result: int) -> list[ir.Value]:
         return [op.operands[len(op.operands) - len(op.results) + result]]
     if op.name in _INTO:
         return [op.operands[1]]
-    if op.name == "scf.if":
+    if op.name == "arith.select":
+        return list(op.operands)[1:]
+    if op.name in _CHOICES:
         return [list(region.blocks[0])[-1].operation.operands[result] for region in op.regions]
     if op.name == "scf.for":
         carried = op.regions[0].blocks[0].arguments[1 + result]

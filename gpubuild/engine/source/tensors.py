@@ -19,10 +19,12 @@ from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_n
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import carried_tensors, device_memory, parallel_loops, reductions, token_chains
 
+# Control flow is lowered first: passes to linalg refuse its tosa.yield.
 _FROM_TOSA = (
-    "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-make-broadcastable,"
-    "tosa-to-linalg-named,canonicalize,tosa-layerwise-constant-fold,tosa-make-broadcastable,tosa-to-linalg,"
-    "tosa-to-arith{include-apply-rescale=1},tosa-to-tensor,tosa-to-scf),canonicalize,cse)"
+    "builtin.module(func.func(tosa-optional-decompositions,tosa-infer-shapes,tosa-to-scf,"
+    "tosa-make-broadcastable,tosa-to-linalg-named,canonicalize,tosa-layerwise-constant-fold,"
+    "tosa-make-broadcastable,tosa-to-linalg,tosa-to-arith{include-apply-rescale=1},tosa-to-tensor),"
+    "canonicalize,cse)"
 )
 # Only elementwise operations become generic: a fused generic operation is computed again in each
 # iteration of its user, so products keep their names and are not fused with what feeds them.
@@ -43,6 +45,7 @@ _ELEMENTWISE = (
     "floor", "log", "map", "max", "min", "mul", "negf", "powf", "reciprocal", "round", "rsqrt",
     "select", "sqrt", "square", "sub", "tanh", "transpose",
 )  # fmt: skip
+_ELEMENTWISE_TO_LINALG = "builtin.module(func.func(convert-elementwise-to-linalg))"
 _FUSE = "builtin.module(func.func(linalg-fuse-elementwise-ops),canonicalize,cse)"
 _BUFFERIZE = (
     "builtin.module(eliminate-empty-tensors,empty-tensor-to-alloc-tensor,"
@@ -95,6 +98,25 @@ def run_range(text: str, pipeline: str, first: str, last: str = "", *, name: str
 def _defined(module: ir.Module) -> list[ir.Operation]:
     """Return the functions that have a body."""
     return [op for op in operations(module.operation, ("func.func",)) if op.regions[0].blocks]
+
+
+def _elementwise_to_linalg(module: ir.Module, state: TensorLowering) -> None:
+    """Make linalg of ``arith`` and ``math`` on tensors, but not of choices between two whole tensors.
+
+    Those may differ in shape. Casts hide them from upstream's pass.
+    """
+    hidden = []
+    for choice in operations(module.operation, ("arith.select",)):
+        on_tensors = [isinstance(value.type, ir.RankedTensorType) for value in choice.operands]
+        if on_tensors == [False, True, True]:
+            name, kind = "builtin.unrealized_conversion_cast", choice.results[0].type
+            cast = Emitter(choice).op(name, list(choice.operands), [kind])
+            choice.results[0].replace_all_uses_with(cast.results[0])
+            choice.erase()
+            hidden.append(cast)
+    contexts.run_passes(module, _ELEMENTWISE_TO_LINALG, source=state.source)
+    for cast in hidden:
+        Emitter(cast).replace(Emitter(cast).value("arith.select", list(cast.operands), cast.results[0].type))
 
 
 def _generalize(module: ir.Module, _: TensorLowering) -> None:
@@ -196,6 +218,7 @@ def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Modul
 PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("tosa-to-linalg", _FROM_TOSA, when=lambda state: state.name == "tosa"),
     upstream("inline-calls", "builtin.module(inline,symbol-dce,canonicalize,cse)"),
+    Pass(name="elementwise-to-linalg", run=_elementwise_to_linalg),
     Pass(name="generalize-elementwise", run=_generalize),
     upstream("fuse-elementwise", _FUSE),
     Pass(name="separate-fills", run=_separate_fills),

@@ -23,3 +23,10 @@ for _ in range(5):
 check("swap", (y, 3 * y, 5, True), a, b)
 check("follow", (y, x, 3), 8 * y, 4 * y)
 check("follow", (y, x, 0), y, x)
+check("nest", (y, 3), 10 * y)
+check("choose", (x, y, False), 2 * y)
+for first in (False, True):
+    a, b = y, 3 * y
+    for _ in range(4):
+        a, b = a + b, a if first else b
+    check("carry_one", (y, 3 * y, 4, first), a, b)
