@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpubuild.errors import StepCrashedError, StepKilledError
 from gpubuild.model.job import LOG_FILE, STAGE_FILE, Job
+from gpubuild.model.project import TENSOR_PIPELINES
 from gpubuild.model.step import pipeline_of
 
 _MAX_LOG_BYTES = 64 << 10
@@ -35,7 +36,8 @@ def crash_error(job: Job, exit_code: int, *, timed_out: bool) -> StepCrashedErro
     """Return the error for a job whose process ended with ``exit_code`` and no answer."""
     hint = "other steps are not affected; a lower opt_level or other passes may avoid it. Please report it"
     stage = _stage(job.workdir)
-    by_pipeline = bool(stage) and stage == pipeline_of(job.params)[1]
+    passes, where = pipeline_of(job.params)
+    by_pipeline = bool(stage) and stage == where and passes not in TENSOR_PIPELINES
     how = _signal_name(-exit_code) if exit_code < 0 else f"exit code {exit_code}"
     output = _output(job.workdir)
     if timed_out:

@@ -1,9 +1,11 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from unit.execute.jobs import make_job
 
 from gpubuild.execute.crash import clean_log, crash_error
+from gpubuild.model.step import OutlineParams
 
 ABORT = """\
 warning: unrelated
@@ -70,6 +72,19 @@ def test_stage_and_log_are_read_and_only_the_end_of_the_log(tmp_path: Path) -> N
     error = crash_error(job, -6, timed_out=False)
     assert error.stage == "translate"
     assert "old" not in error.output and error.output.endswith("the end")
+
+
+@pytest.mark.parametrize(
+    ("passes", "message"),
+    [
+        ("canonicalize", "the pass pipeline ended the compiler (SIGSEGV)"),
+        ("linalg", "the compiler crashed (SIGSEGV)"),  # no user wrote its passes
+    ],
+)
+def test_whose_passes_crashed(tmp_path: Path, passes: str, message: str) -> None:
+    job = replace(make_job(tmp_path / "w", "x"), params=OutlineParams(passes=passes))
+    (job.workdir / "stage").write_text("passes")
+    assert crash_error(job, -11, timed_out=False).message == message
 
 
 def test_an_error_of_the_kernel_is_not_called_a_crash(tmp_path: Path) -> None:
