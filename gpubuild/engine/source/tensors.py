@@ -18,6 +18,7 @@ from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import carried_tensors, device_memory, parallel_loops, reductions, token_chains
+from gpubuild.errors import StepError
 
 # Control flow is lowered first: passes to linalg refuse its tosa.yield.
 _FROM_TOSA = (
@@ -56,6 +57,10 @@ _BUFFERIZE = (
     "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
+_NO_LOWERING = (
+    "the pipeline has no code for this operation: write it as a linalg.generic, "
+    "in which tensor.extract reads single elements"
+)
 _OUTLINE = (
     "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
     "func.func(scf-parallel-for-to-nested-fors),canonicalize,cse)"
@@ -80,7 +85,12 @@ class TensorLowering:
 
 def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     """Run pipeline ``name`` on ``module``. Raises ``StepError`` with locations in the source."""
-    run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
+    try:
+        run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
+    except StepError as error:
+        if any(found.message == "op was not bufferized" for found in error.diagnostics):
+            raise error.with_(hint=_NO_LOWERING) from error.__cause__
+        raise
 
 
 def run_range(text: str, pipeline: str, first: str, last: str = "", *, name: str = "") -> str:
