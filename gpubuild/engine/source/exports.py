@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from mlir import ir
@@ -29,7 +30,8 @@ _READS = {
     "vector.transfer_read": 0, "vector.maskedload": 0, "gpu.host_register": 0, "gpu.host_unregister": 0,
     "vector.gather": 0, "memref.prefetch": 0,
 }  # fmt: skip
-_PRINTS = "printMemref"  # functions of the runtime, such as printMemrefF32, that only read
+# Functions of the runtime that only read. One of a user may have a name that begins like these.
+_PRINTS = re.compile(r"printMemref(Shape|\dd)?((I|F|BF|C)\d+|Ind|Vector4x4xf32)")
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
 _KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 _GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
@@ -163,9 +165,9 @@ def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
                 return True
         elif op.name in ("gpu.launch_func", "func.call"):
             inner = _parameter(op, number)
-            if inner is None and op.name == "func.call" and callee(op).startswith(_PRINTS):
-                continue
             if inner is None:
+                if op.name == "func.call" and _PRINTS.fullmatch(callee(op)):
+                    continue
                 return True
             key = (hash(inner.owner), inner.arg_number)
             if key not in seen:
