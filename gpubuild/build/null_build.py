@@ -162,40 +162,34 @@ class Receipt:
             return False
         if check["patterns"] and any(matches(*p) != found for *p, found in check["patterns"]):
             return False
-        # Those that were edited come first: others may be large outputs.
-        doubtful = dict.fromkeys((*_changed(check["files"]), *check["doubtful"]))
-        if not doubtful:
-            return True
-        return self._read_again(doubtful, writes)
+        doubtful = list(dict.fromkeys((*_changed(check["files"]), *check["doubtful"])))
+        return not doubtful or self._read_again(doubtful, writes)
 
-    def _read_again(self, doubtful: Iterable[str], writes: bool) -> bool:
-        """Whether files whose stat data prove nothing have the same content."""
+    def _read_again(self, doubtful: list[str], writes: bool) -> bool:
+        """Whether files whose stat data prove nothing have the same content, but for comments of sources.
+
+        Sources are read first, since an edit of one replaces outputs, which may be large.
+        """
         known = _unpack(self._check["files"])
-        executables = set(self._check["executables"])
+        tables = self._check["tables"]
         edited = []
         for path in doubtful:
-            digest = known[path][2]
-            if not digest:  # only its stat data are known
-                return False
-            found = _digest_again(path)
-            if found is not None:
-                reread[path] = found
-            small = found is not None and found[0][0] <= _MOST_BYTES
-            if found and found[2] != digest and small and path in self._check["tables"]:
+            before = known[path]
+            if path in tables and not self._is_same(path, known):
+                if known[path] is before or known[path][0][0] > _MOST_BYTES:
+                    return False
                 edited.append(path)  # perhaps only its comments
-            elif found is None or found[2] != digest:
-                self.edited = path if found else ""
-                return False
-            if path in executables and not os.stat(path).st_mode & 0o100:
-                return False
-            known[path] = found
-        if edited and not self._move_lines(edited, known, writes):
-            self.edited = edited[0]
+        if edited and not self._move_lines(edited, known, writes=False):
+            return False
+        if not all(self._is_same(path, known) for path in doubtful if path not in tables):
             return False
         if not writes:
             return True
-        tables = [table for path in edited for table in self._check["tables"][path]]
-        still_doubtful = [p for p in (*doubtful, *tables) if not is_settled(known[p][0], known[p][1])]
+        if edited and not self._move_lines(edited, known, writes=True):
+            return False
+        self.edited = ""
+        new_tables = [table for path in edited for table in tables[path]]
+        still_doubtful = [p for p in (*doubtful, *new_tables) if not is_settled(known[p][0], known[p][1])]
         self._check["files"] = pack_files(known)
         self._check["doubtful"] = sorted(set(still_doubtful))
         try:  # noqa: SIM105 - contextlib is not imported yet
@@ -203,6 +197,20 @@ class Receipt:
         except OSError:
             pass  # then the next check reads the files again
         return True
+
+    def _is_same(self, path: str, known: dict[str, Known]) -> bool:
+        """Whether a file has its known content. Notes what is found in ``known``, and an edited file in ``edited``."""
+        digest = known[path][2]
+        if not digest:  # only its stat data are known
+            return False
+        found = _digest_again(path)
+        if found is None:
+            return False
+        reread[path] = known[path] = found
+        if found[2] != digest:
+            self.edited = path
+            return False
+        return path not in self._check["executables"] or bool(os.stat(path).st_mode & 0o100)
 
     def _move_lines(self, sources: list[str], known: dict[str, Known], writes: bool) -> bool:
         """Whether only comments of sources were edited; if so, their tables of places get the new lines.

@@ -189,8 +189,11 @@ def test_the_build_after_a_check_does_not_read_the_edited_source_again(
     assert source in read
 
 
-def test_a_large_source_is_read_before_outputs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(null_build, "_MOST_BYTES", 0)
+@pytest.mark.parametrize("searched", [0, 1 << 20], ids=["large", "small"])
+def test_outputs_are_not_read_after_an_edit(
+    world: World, monkeypatch: pytest.MonkeyPatch, searched: int
+) -> None:
+    monkeypatch.setattr(null_build, "_MOST_BYTES", searched)
     world.good_build()
     source = world.root / "app.mlir"
     source.write_text("k two\n")
