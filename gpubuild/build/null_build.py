@@ -199,7 +199,7 @@ class Receipt:
         return True
 
     def _is_same(self, path: str, known: dict[str, Known]) -> bool:
-        """Whether a file has its known content. Notes what is found in ``known``, and an edited file in ``edited``."""
+        """Whether a file has its known content. Notes what it has now in ``known``."""
         digest = known[path][2]
         if not digest:  # only its stat data are known
             return False
