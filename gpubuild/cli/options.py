@@ -55,6 +55,8 @@ class Parser(argparse.ArgumentParser):
         near = self._near(message)
         if not near and self.prog.endswith(" run") and message.startswith("unrecognized"):
             hint = f"arguments of the program follow `--`; {hint}"
+        if message.startswith("unrecognized arguments: -C"):
+            hint = f"-C comes before the command, as in `gpubuild -C DIR {self.prog.split()[-1]}`"
         for action in self._actions:
             if not isinstance(action, argparse._SubParsersAction):
                 continue

@@ -15,6 +15,18 @@ gpu.module @k {
     memref.store %z, %a[%cheap] : memref<?xf32>
     gpu.return
   }
+  // A view is made again.
+  gpu.func @view(%a: memref<?xf32>, %n: index) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %t = gpu.thread_id x
+    %aligned = memref.assume_alignment %a, 16 : memref<?xf32>
+    %zero = arith.constant 0.0 : f32
+    memref.store %zero, %aligned[%t] : memref<?xf32>
+    gpu.barrier
+    %u = arith.subi %n, %t : index
+    %v = memref.load %aligned[%u] : memref<?xf32>
+    memref.store %v, %aligned[%t] : memref<?xf32>
+    gpu.return
+  }
   gpu.func @wide(%a: memref<?xi128>) kernel {
     %t = gpu.thread_id x
     %v = memref.load %a[%t] : memref<?xi128>
@@ -43,4 +55,7 @@ gpu.module @k {
 // CHECK: memref.load [[B]]
 // CHECK: memref.load [[V]]
 // CHECK: arith.addi [[T]], [[SAME]]
+// CHECK-LABEL: gpu.func @view.workgroup
+// CHECK: memref.assume_alignment
+// CHECK: memref.assume_alignment
 // CHECK: gpu.func @wide{{.*}}gpubuild.no_fission = "a value of type i128 is needed after a barrier"

@@ -22,6 +22,7 @@ VIEWS = frozenset(
         "memref.expand_shape",
         "memref.collapse_shape",
         "memref.transpose",
+        "memref.assume_alignment",
         "builtin.unrealized_conversion_cast",  # memory of i1 as bytes: engine.legalize.booleans
     }
 )

@@ -35,6 +35,7 @@ def test_what_follows_two_dashes_is_the_programs() -> None:
         (["biuld"], "there is no command 'biuld' (did you mean 'build'?)", "COMMAND is one of build, run, "),
         (["biuld"], "did you mean 'build'?", "gpubuild --help"),
         (["cache"], "required: ACTION", "ACTION is one of stats, "),
+        (["build", "-C", "kernels"], "unrecognized arguments: -C", "`gpubuild -C DIR build`"),
         (["build", "--jbos=3"], "did you mean '--jobs'?", "gpubuild build --help"),
         (["compile", "k.mlir", "-t", "sm_90", "--emit", "lvm"], "did you mean 'llvm'?", "compile --help"),
         (["cache", "stat"], "did you mean 'stats'?", "gpubuild cache --help"),

@@ -32,3 +32,20 @@ def test_functions_of_the_runtime_that_print_write_nothing(callee: str, written:
     assert found is not None
     (function,) = found["functions"]
     assert [argument["written"] for argument in function["arguments"]] == [written]
+
+
+VIEW = """
+func.func @get(%x: memref<4xf32>, %i: index) -> f32 attributes {llvm.emit_c_interface} {
+  %view = memref.assume_alignment %x, 16 : memref<4xf32>
+  %v = memref.load %view[%i] : memref<4xf32>
+  return %v : f32
+}
+"""
+
+
+def test_reads_through_a_view_write_nothing() -> None:
+    with contexts.context():
+        found = exports.describe(contexts.parse(VIEW), {})
+    assert found is not None
+    (function,) = found["functions"]
+    assert [argument["written"] for argument in function["arguments"]] == [False, False]

@@ -19,7 +19,7 @@ from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, element_bytes
 
 # The result of a reinterpret_cast need not lie in the memory of its operand.
-_SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast", "memref.assume_alignment"}
+_SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast"}
 _SOURCES = frozenset({"memref.alloca", "memref.get_global", "gpu.dynamic_shared_memory"})
 _QUERIES = frozenset(
     {"memref.dim", "memref.extract_strided_metadata", "memref.extract_aligned_pointer_as_index"}
