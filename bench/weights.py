@@ -1,4 +1,4 @@
-"""Time and memory of builds with large weights, beside the time to copy the data.
+"""Time and memory of builds with large weights, beside the time to copy the data and to link it alone.
 
 python bench/weights.py [--megabytes 500] [FORM...]
 
@@ -9,6 +9,7 @@ gpu.module, with its data as `dense_resource` or as `dense`, in text or in bytec
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -58,6 +59,15 @@ module attributes {{gpu.container_module}} {{
 }}
 """
 PROJECT = "version: 1\ntargets: {{cpu: {{}}}}\nprograms: {{app: {{sources: [{name}]}}}}\n"
+
+
+def write_project(folder: Path, form: str, count: int, added: float) -> None:
+    """Write the project in a process of its own: measured ones begin with the memory of their parent."""
+    process = multiprocessing.Process(target=write_source, args=(folder, form, count, added))
+    process.start()
+    process.join()
+    if process.exitcode:
+        sys.exit("the project could not be written")
 
 
 def write_source(folder: Path, form: str, count: int, added: float) -> None:
@@ -141,7 +151,7 @@ def rows(form: str, megabytes: int, folder: Path) -> list[str]:
     """Build the program of one form three times and copy its data."""
     count = megabytes * MEGABYTE // 4 // CHUNK * CHUNK
     build = [sys.executable, "-m", "gpubuild", "build", "-q", "--cache-dir", folder / "cache"]
-    write_source(folder, form, CHUNK, 0.5)
+    write_project(folder, form, CHUNK, 0.5)
     measured(build, folder)  # compiles the runtime library
     lines = []
     for label, added in (
@@ -151,7 +161,7 @@ def rows(form: str, megabytes: int, folder: Path) -> list[str]:
         ("null build", None),
     ):
         if added is not None:
-            write_source(folder, form, count, added)
+            write_project(folder, form, count, added)
             time.sleep(SETTLE_SECONDS)
         seconds, cpu, memory = measured(build, folder)
         lines.append(f"| {form} | {label} | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |")
@@ -162,7 +172,12 @@ def rows(form: str, megabytes: int, folder: Path) -> list[str]:
     with data.open("wb") as stream:
         stream.truncate(count * 4)
     seconds, cpu, memory = measured(["cp", "--sparse=never", data, folder / "copy"], folder)
-    return [*lines, f"| {form} | `cp` of the data | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |"]
+    lines.append(f"| {form} | `cp` of the data | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |")
+    with_data = max((folder / "build/app").glob("*.o"), key=lambda path: path.stat().st_size)
+    if with_data.stat().st_size > count * 4:
+        seconds, cpu, memory = measured(["cc", "-r", "-o", folder / "linked.o", with_data], folder)
+        lines.append(f"| {form} | `cc -r` of its object alone | {seconds:.1f} | {cpu:.1f} | {memory:.0f} |")
+    return lines
 
 
 def main() -> None:
