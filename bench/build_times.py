@@ -17,6 +17,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -31,12 +32,14 @@ from generate import generate, large_kernel
 from timing import ROOT, bare_python, gpubuild_command, machine
 from upstream import CHIPS, PeakMemory, Upstream, compare, tools
 
+SETTLE_SECONDS = 2.1  # as after a user's edit, the times of all files are older than a tick
 LARGE = (1000, 4000, 20_000)  # operations of one kernel
 FILES, MODULES = 16, 2  # of the generated project
 EDITED = Path("examples/saxpy/saxpy.mlir")
+KERNEL_EDIT = "one kernel edited"
 # Edits of a generated source: what they change, and the edit.
 EDITS: dict[str, Callable[[str], str]] = {
-    "one kernel edited": lambda text: text.replace("constant 0.5 :", "constant 8.25 :"),
+    KERNEL_EDIT: lambda text: text.replace("constant 0.5 :", "constant 8.25 :"),
     "a comment edited": lambda text: f"// edited\n{text}",
 }
 
@@ -96,6 +99,39 @@ class Cost:
         return f"{wall:.2f} | {cpu:.2f} | {ratios[0]:.2f} | {ratios[1]:.2f}"
 
 
+def edit(source: Path, what: str) -> None:
+    """Make one of the edits in a generated source."""
+    source.write_text(EDITS[what](source.read_text()))
+
+
+def time_watched_edit(cost: Cost, command: Sequence[str | Path], folder: Path) -> None:
+    """Time from the edit of a kernel to the end of the build that a running `gpubuild watch` makes.
+
+    CPU time is that of the build and of the process that has loaded the compilers before.
+    """
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "watching for changes" in line:
+            break
+    time.sleep(SETTLE_SECONDS)
+    before, start = _cpu_seconds(process.pid), time.perf_counter()
+    edit(folder / "file0.mlir", KERNEL_EDIT)
+    for line in process.stderr:
+        if " steps: " in line:
+            break
+    cost.wall.append(time.perf_counter() - start)
+    cost.cpu.append(_cpu_seconds(process.pid) - before)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process and its descendants that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def race_upstream(rounds: int, jobs: int, mlir: Path | None) -> list[str]:
     """Compare with the peer of `upstream.py` in turns: a cold build, then single large kernels."""
     programs, missing = tools(mlir)
@@ -110,26 +146,31 @@ def race_upstream(rounds: int, jobs: int, mlir: Path | None) -> list[str]:
             return [f"{programs['mlir-opt']} has no code generator for {', '.join(lacking)}: left out"]
         chips = [chip for vendor in CHIPS.values() for chip in vendor]
         costs = {what: (Cost(), Cost()) for what in ("cold", *EDITS)}
+        watched = Cost()
         for number in range(rounds + 1):
-            folders = scratch / f"peer{number}", scratch / f"own{number}"
+            folders = scratch / f"peer{number}", scratch / f"own{number}", scratch / f"watched{number}"
             for folder in folders:
                 generate(folder, files=FILES, modules=MODULES, targets=4)
             upstream.write_ninja(folders[0], FILES)
-            build = [*gpubuild_command(), "build", f"-j{jobs}", "--cache-dir", str(scratch / f"c{number}")]
-            commands = [programs["ninja"], f"-j{jobs}"], [*build, *(f"-t{chip}" for chip in chips)]
+            asked = [f"-j{jobs}", *(f"-t{chip}" for chip in chips), "--cache-dir"]
+            build = [*gpubuild_command(), "build", *asked, str(scratch / f"c{number}")]
+            watch = [*gpubuild_command(), "watch", *asked, str(scratch / f"w{number}")]
+            commands = [programs["ninja"], f"-j{jobs}"], build
+            time_watched_edit(watched, watch, folders[2])
             for what, pair in costs.items():
                 if what in EDITS:
-                    time.sleep(2.1)  # as after a user's edit, the times of all files are older than a tick
-                for cost, command, folder in zip(pair, commands, folders, strict=True):
+                    time.sleep(SETTLE_SECONDS)
+                for cost, command, folder in zip(pair, commands, folders[:2], strict=True):
                     if what in EDITS:
-                        source = folder / "file0.mlir"
-                        source.write_text(EDITS[what](source.read_text()))
+                        edit(folder / "file0.mlir", what)
                     cost.run(command, folder, memory=number == rounds)
         count, equal = compare(folders[0], folders[1] / "build/app")
         assert count == FILES * MODULES * len(chips), count
         for what, pair in costs.items():
             for who, cost in zip(("ninja, mlir-opt, clang", "gpubuild"), pair, strict=True):
                 lines.append(f"| {what}: {who} | {cost.text(pair[0])} | {cost.peak:.0f} |")
+            if what == KERNEL_EDIT:
+                lines.append(f"| {what}: gpubuild watch | {watched.text(pair[0])} | - |")
         for operations in LARGE:
             (scratch / "large.mlir").write_text(large_kernel(operations))
             for vendor, (*_, chip) in CHIPS.items():

@@ -15,7 +15,7 @@ from gpubuild.build.null_build_record import Witness
 from gpubuild.cache.open_store import open_store
 from gpubuild.cache.store import NullStore, Store
 from gpubuild.errors import UsageError
-from gpubuild.execute.executor import Executor, LazyExecutor, early
+from gpubuild.execute.executor import Executor, LazyExecutor, take_early
 from gpubuild.model.events import BuildWarning, Listener, Silent
 from gpubuild.model.project import BuildOptions, Execute, Project
 from gpubuild.model.result import BuildReport
@@ -196,7 +196,7 @@ def _executor(
     if execute is None:
         return _local_executor(workers)
     # It forks: before Dask starts threads.
-    local = early.pop() if early and early[-1].workers == workers else _local_executor(workers)
+    local = take_early(workers) or _local_executor(workers)
     from gpubuild.execute.dask import DaskExecutor
 
     try:

@@ -129,6 +129,7 @@ examples:
                                     run again after each change; a running program is stopped
 
 Watched: the project file, the sources, and every header and library that the build has read.
+While it waits, a process of about 120 MB has the compilers loaded for the next build.
 """
 _WORKER_EPILOG = """\
 examples:

@@ -1,11 +1,17 @@
-"""``gpubuild watch``: build whenever a file changes; with ``--run``, then run the program again."""
+"""``gpubuild watch``: build whenever a file changes; with ``--run``, then run the program again.
+
+While it waits, another process loads the compilers for the next build.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import gpubuild
 from gpubuild.build.watch import (
     LOOK_SECONDS,
     Seen,
@@ -23,10 +29,14 @@ from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.execute.local import close_early, start_early
+from gpubuild.model.step import CompileParams, OutlineParams, Params
 from gpubuild.plan.layout import Layout
-from gpubuild.settings import program_environment
+from gpubuild.settings import Settings, program_environment
 from gpubuild.support.file_stamp import Stat
 from gpubuild.support.text import shown_path
+from gpubuild.toolchain.find import Toolchain
+from gpubuild.toolchain.fingerprint import package_files
 from gpubuild.toolchain.run import Foreground
 
 _LISTED = 3  # changed files
@@ -44,6 +54,7 @@ def execute(options: argparse.Namespace) -> int:
     root = options.file.absolute().parent
     layout = Layout(root=root, build_dir=build_folder(options, root))
     program: Foreground | None = None
+    loaded = look(_code_files(options.settings))
     try:
         while True:
             before = look([*configured_files(options.file, lambda: load(options)), *read_by_build(layout)])
@@ -58,6 +69,7 @@ def execute(options: argparse.Namespace) -> int:
                 program = Foreground(executable, options.program_arguments, program_environment())
             elif not options.quiet:
                 console.note(paint("watching for changes; stop with Ctrl-C", "dim", on=console.color_err))
+            _load_compilers(options)
             _wait(seen, program, console)
             changed = settle(seen)
             if program is not None:
@@ -65,11 +77,42 @@ def execute(options: argparse.Namespace) -> int:
                 program = None
             if not options.quiet:
                 console.note(paint(_list(changed), "bold", on=console.color_err))
+            _refuse_changed_code(loaded)
     except KeyboardInterrupt:
         raise InterruptedBuildError("stopped watching") from None
     finally:
+        close_early()
         if program is not None:
             program.stop()
+
+
+def _code_files(settings: Settings) -> list[Path]:
+    """Return the files of gpubuild, MLIR and LLVM, which this process and the compilers keep in memory."""
+    toolchain = Toolchain(settings)
+    for name in ("mlir", "llvmlite"):
+        toolchain.find(name)
+    used, _ = toolchain.evidence()
+    paths = map(Path, (*used, *package_files(Path(gpubuild.__file__).parent)))
+    return [path for path in paths if path.is_file()]
+
+
+def _refuse_changed_code(loaded: Seen) -> None:
+    """Raise ``GpubuildError`` after an upgrade: old code would build under the identity of the new."""
+    if changed := changes(loaded):
+        raise GpubuildError(
+            f"gpubuild or its compiler was changed: {shown_path(changed[0])}",
+            hint="start `gpubuild watch` again",
+        )
+
+
+def _load_compilers(options: argparse.Namespace) -> None:
+    """Let another process load what the next build probably needs."""
+    with suppress(GpubuildError, OSError):  # the next build reports it
+        targets = load(options).targets
+        compiled = [target for name, target in targets.items() if name in (options.targets or targets)]
+        params: list[Params] = [OutlineParams()]
+        params += (CompileParams(module="", target=target) for target in compiled)
+        start_early(options.jobs or options.settings.jobs or len(os.sched_getaffinity(0)), params)
 
 
 def _around(options: argparse.Namespace, layout: Layout, *, ok: bool) -> dict[Path, Stat | None]:

@@ -96,7 +96,12 @@ class Executor(Protocol):
         ...
 
 
-early: list[Executor] = []  # one that was made before its number of workers was certain
+early: list[Executor] = []  # one that was made before the build that uses it
+
+
+def take_early(workers: int) -> Executor | None:
+    """Return the executor in ``early``, if it has so many ``workers``."""
+    return early.pop() if early and early[-1].workers == workers else None
 
 
 class LazyExecutor:
@@ -119,8 +124,7 @@ class LazyExecutor:
 
     def use_early(self) -> None:
         """Start with the executor in ``early``, if it suits."""
-        if early and early[-1].workers == self._workers:
-            self._inner = early.pop()
+        self._inner = take_early(self._workers)
 
     def start(self) -> Executor:
         """Return the executor itself. Raises ``RuntimeError`` after :meth:`cancel` or :meth:`close`."""

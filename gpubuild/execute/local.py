@@ -184,6 +184,8 @@ class LocalExecutor:
             if not self._stopping:
                 self._kill_by_force()
             self._ended.set()
+            with suppress(ValueError):
+                early.remove(self)  # no build can use it
             with self._state:
                 left = list(self._pending)
             for number in left:
@@ -254,12 +256,21 @@ class LocalExecutor:
         self._channel.close()
 
 
-def start_early(workers: int) -> None:
-    """Make the executor of this process's build before the build, and begin to load what outlining needs."""
+def start_early(workers: int, params: Iterable[Params] = (OutlineParams(),)) -> None:
+    """Make the executor of this process's next build, and begin to load what jobs with ``params`` need."""
+    close_early()
     executor = LocalExecutor(workers)
-    atexit.register(executor.close)
-    executor.expect([OutlineParams()])
+    executor.expect(params)
     early.append(executor)
+
+
+def close_early() -> None:
+    """Close the executor that :func:`start_early` made, if no build has taken it."""
+    while early:
+        early.pop().close()
+
+
+atexit.register(close_early)
 
 
 def _fork_forker(

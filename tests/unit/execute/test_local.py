@@ -326,6 +326,16 @@ def test_an_executor_made_early_is_used_if_it_suits() -> None:
     suited.close()  # while MLIR is being loaded
 
 
+def test_an_executor_made_early_is_not_used_after_its_process_was_killed() -> None:
+    start_early(2)
+    made = early[-1]
+    assert isinstance(made, LocalExecutor)
+    os.kill(made._forker, signal.SIGKILL)
+    made._reader.join(PATIENCE)
+    assert not early
+    made.close()
+
+
 def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:
     futures = [executor.submit(make_job(tmp_path / str(n), "sleep")) for n in range(3)]
     while not (tmp_path / "0" / "stage").exists():
