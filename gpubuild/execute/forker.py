@@ -21,7 +21,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -63,12 +63,22 @@ class Preload:
     part_for: Callable[[Params], str]
 
 
-def run_forker(channel: Channel, workers: int, run: Callable[[Job], JobResult], preload: Preload) -> NoReturn:
-    """Serve ``channel`` until its end, then kill every descendant and exit. Runs right after a fork."""
+def run_forker(
+    channel: Channel,
+    workers: int,
+    run: Callable[[Job], JobResult],
+    preload: Preload,
+    mask: Iterable[int],
+) -> NoReturn:
+    """Serve ``channel`` until its end, then kill every descendant and exit. Runs right after a fork.
+
+    ``mask`` are the signals to block, once those of the terminal are ignored.
+    """
     status = 1
     try:
         parent = os.getppid()
         _detach(channel)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         Forker(channel, workers, run, preload, parent).serve()
         status = 0
     finally:

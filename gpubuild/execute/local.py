@@ -26,6 +26,7 @@ from gpubuild.execute.channel import (
 from gpubuild.execute.executor import Future, early
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.step import OutlineParams, Params
+from gpubuild.support.fork import interrupts_blocked
 
 _STOP_SECONDS = 10.0
 
@@ -281,15 +282,17 @@ def _fork_forker(
     preload: Callable[[str], None],
     part_for: Callable[[Params], str],
 ) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            from gpubuild.execute.forker import Preload, run_forker  # the build goes on meanwhile
+    with interrupts_blocked() as mask:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                from gpubuild.execute.forker import Preload, run_forker  # the build goes on meanwhile
 
-            ours.close()
-            run_forker(theirs, workers, run, Preload(load=preload, prepare=_prepare, part_for=part_for))
-        finally:
-            os._exit(1)
+                ours.close()
+                parts = Preload(load=preload, prepare=_prepare, part_for=part_for)
+                run_forker(theirs, workers, run, parts, mask)
+            finally:
+                os._exit(1)
     theirs.close()
     return pid
 

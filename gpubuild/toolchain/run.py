@@ -28,9 +28,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
 from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
+from gpubuild.support.fork import interrupts_blocked
 from gpubuild.support.frozen import frozen
 
 _PR_SET_PDEATHSIG = 1
@@ -171,8 +173,10 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     if not Path(argv[0]).is_absolute():
         raise ToolNotFoundError(f"{argv[0]} is not an absolute path; tools are never looked up in PATH")
+    # Without a function to run in the child, the tool shares our memory until exec (vfork).
+    start = subprocess.Popen if is_supervised() else _start_mortal
     try:
-        return subprocess.Popen(
+        return start(
             argv,
             executable=argv[0],
             cwd=cwd,
@@ -180,8 +184,6 @@ def _start(
             stdin=files[0],
             stdout=files[1],
             stderr=files[2],
-            # Without a function to run in the child, the tool shares our memory until exec (vfork).
-            preexec_fn=None if is_supervised() else _die_with(os.getpid()),  # noqa: PLW1509 - one prctl call
         )
     except (OSError, subprocess.SubprocessError) as error:
         if not cwd.is_dir():
@@ -193,13 +195,19 @@ def _start(
         ) from error
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def _start_mortal(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - Popen's
+    """Start a program that the kernel kills when this process ends."""
+    parent = os.getpid()
+
     def before_exec() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         die_with_parent()
         if os.getppid() != parent:  # it died between fork and prctl
             os._exit(127)
 
-    return before_exec
+    with interrupts_blocked() as mask:
+        # These are two system calls, and take no locks.
+        return subprocess.Popen(argv, preexec_fn=before_exec, **options)  # noqa: PLW1509
 
 
 def _wait(
@@ -301,11 +309,7 @@ class Foreground:
 
     def __init__(self, executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
-            self._process = subprocess.Popen(
-                [executable, *arguments],
-                env=dict(environment),
-                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - one prctl call, no locks taken
-            )
+            self._process = _start_mortal([executable, *arguments], env=dict(environment))
         except (OSError, subprocess.SubprocessError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(f"cannot run {executable}: {reason}") from error

@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -334,6 +336,24 @@ def test_an_executor_made_early_is_not_used_after_its_process_was_killed() -> No
     made._reader.join(PATIENCE)
     assert not early
     made.close()
+
+
+INTERRUPTED_FORK = """
+import os, signal
+from gpubuild.execute.local import LocalExecutor
+os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    LocalExecutor(1)
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+def test_ctrl_c_at_a_fork_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_FORK], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
 def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:
