@@ -54,6 +54,24 @@ gpu.module @k {
     }
     gpu.return
   }
+  // All load the same element, and each computes its own value of it.
+  gpu.func @together(%a: memref<?xf32>, %x: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?xf32>
+    %mine = memref.load %x[%col] : memref<?xf32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%k] : memref<?xf32>
+      %d = arith.subf %v, %mine : f32
+      %e = math.absf %d : f32
+      %t = arith.addf %s, %e : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: gpu.func @neighbours.workgroup
@@ -75,3 +93,8 @@ gpu.module @k {
 // CHECK: scf.for [[K2:%.+]] = %c0_0 to %c64 step %c1_1 {
 // CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64_2 step %c1 {
 // CHECK: memref.load {{%.+}}{{.}}[[K2]], {{%.+}}]
+// CHECK-LABEL: gpu.func @together.workgroup
+// CHECK: [[SIZE3:%.+]] = memref.dim %arg0
+// CHECK: scf.for [[K3:%.+]] = {{%.+}} to [[SIZE3]] step
+// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
+// CHECK: memref.load %arg0{{.}}[[K3]]]

@@ -3,7 +3,8 @@
 A loop inside that over work-items keeps LLVM from vectorising over work-items, as it vectorises innermost
 loops only. Where all work-items run the same iterations, or start at different ones and have the same step,
 a chunk of work-items may run one iteration after the other together. That pays when their accesses to
-memory are then next to each other. chunk_code builds such loops.
+memory are then next to each other, or when they only compute with elements that all of them load.
+chunk_code builds such loops.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
     POSITIONS,
     Uniformity,
+    body_operations,
     is_id,
     is_pure,
     operations,
@@ -108,7 +110,7 @@ class Interchange:
             if inner.name == "scf.for":
                 pays |= self._consider(inner)
         good, bad = self._accesses(op, strided=strided)
-        if bad or not (pays or good):
+        if bad or not (pays or good or (not strided and self._only_computes(op))):
             self._forget(op)
             return False
         return True
@@ -135,6 +137,14 @@ class Interchange:
             elif not strided and any(slope != 0 for slope in slopes) and _follows(indices[-1], counter):
                 bad += 1
         return good, bad
+
+    def _only_computes(self, op: ir.Operation) -> bool:
+        """Return whether the iterations carry values computed from what all work-items load together."""
+        return len(op.results) > 0 and all(
+            is_pure(inner)
+            or (inner.name == "memref.load" and all(map(self.uniform, list(inner.operands)[1:])))
+            for inner in body_operations(op.regions[0].blocks[0])
+        )
 
     def _is_uniform(self, value: ir.Value) -> bool:
         """Return whether all work-items that run an iteration together have the same ``value``."""
