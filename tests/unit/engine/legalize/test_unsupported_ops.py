@@ -150,6 +150,30 @@ def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: st
             assert compile_module(text, target).object
 
 
+@pytest.mark.parametrize(
+    ("attribution", "message"),
+    [
+        (
+            "workgroup(%s: memref<8xf32>)",
+            "workgroup memory of type memref<8xf32>: write #gpu.address_space<wo",
+        ),
+        ("workgroup(%s: memref<?xf32, 3>)", "workgroup memory of type memref<?xf32, 3>: write its size"),
+        ("private(%s: memref<?xf32>)", "private memory of type memref<?xf32>: write its size"),
+    ],
+)
+def test_workgroup_memory_has_a_space_and_all_memory_a_size(tmp_path, attribution: str, message: str) -> None:
+    kind = attribution.partition(": ")[2][:-1]
+    text = f"""gpu.module @k {{
+  gpu.func @f(%x: f32, %i: index) {attribution} kernel {{
+    memref.store %x, %s[%i] : {kind}
+    gpu.return
+  }}
+}}"""
+    for target in ALL:
+        (found,) = refused(text, target, tmp_path).diagnostics
+        assert found.message.startswith(message)
+
+
 def test_errors_of_a_pass_have_types_target_and_advice(tmp_path) -> None:
     body = "%r = amdgpu.ext_packed_fp8 %v[0] : vector<4xf8E4M3FNUZ> to f32\n"
     body += "memref.store %r, %a[%i] : memref<?xf32>"
