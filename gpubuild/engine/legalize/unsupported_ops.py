@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import element_type, scalar_bits
+from gpubuild.engine.ir.query import constant_integer, element_type, scalar_bits
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.errors import Diagnostic, StepError
@@ -226,6 +226,8 @@ def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
             return f"'{op.name}' over clusters of {size} work-items{apart}, {_of(subgroup_size)}"
     if op.name == "gpu.rotate" and attributes["width"].value > subgroup_size:
         return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
+    if op.name == "gpu.shuffle" and (width := constant_integer(op.operands[2]) or 0) > subgroup_size:
+        return f"'{op.name}' of {width} work-items, {_of(subgroup_size)}"
     if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _is_reached_by_all(op)):
         return (
             f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "

@@ -28,6 +28,11 @@ CASES = [
         "over clusters of 32 work-items that are 4 apart, where a subgroup has ",
     ),
     ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
+    (
+        "%o = arith.constant 1 : i32 %w = arith.constant 64 : i32 %r, %v = gpu.shuffle xor %n, %o, %w : i32",
+        ("sm_90", "cpu"),
+        "'gpu.shuffle' of 64 work-items, where a subgroup has 32",
+    ),
     ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels do not have"),
     ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (give 1, or write %% for a percent sign)"),
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
