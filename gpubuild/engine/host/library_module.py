@@ -233,7 +233,12 @@ class Kernel:
         def launch(*values: Any, shared: int = 0, stream: Any = None) -> None:
             self._launch(dimensions, values, shared, stream)
 
+        launch.__qualname__ = f"{self.name}[...]"
         return launch
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        """Say how a kernel is launched."""
+        raise TypeError(f"{self.name}: write {self.name}[grid, block](...)")
 
     def _launch(self, sizes: list[int], values: Sequence[Any], shared: int, stream: Any) -> None:
         if len(values) != len(self.arguments):
