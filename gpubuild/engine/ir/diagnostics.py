@@ -259,6 +259,13 @@ def _arithmetic(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return f"for {found[2]}, write arith.{other}" if other else ""
 
 
+def _types(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    column = where.location.column if where.location else 0
+    if where.source_line[column - 1 :].partition("//")[0].strip():
+        return ""
+    return "an operation ends with its types, as in `memref.load %m[%i] : memref<?xf32>`"
+
+
 def _braces(where: Diagnostic, text: str) -> str:
     if where.location is None or not where.location.line:
         return ""
@@ -302,8 +309,5 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"^use of undeclared SSA value name", _value),
     (r"expects different type than prior uses: '(index|[if]\d+)' vs '(index|[if]\d+)'$", _conversion),
     (r"^'arith\.(\w+)' op operand #\d+ must be [\w-]+-like.*, but got '(index|[if]\d+)'$", _arithmetic),
-    (
-        r"^expected ':'$",
-        _fixed("an operation ends with its types, as in `memref.load %m[%i] : memref<?xf32>`"),
-    ),
+    (r"^expected ':'$", _types),
 )

@@ -77,6 +77,7 @@ MISTAKES = {
     ),
     "kernel on the host": ("gpu.func @scale", "func.func @scale", "`kernel` is for a gpu.func"),
     "no type": ("%factor, %factor : f32", "%factor, %factor", "an operation ends with its types"),
+    "something else than a type": ("%factor, %factor : f32", "%factor, %factor = f32", ""),
     "integers": ("addf", "addi", "for f32, write arith.addf"),
     "floats": (
         "func.call @other() : () -> ()",
