@@ -66,7 +66,37 @@ gpu.module @k {
       %v = memref.load %a[%k] : memref<?xf32>
       %d = arith.subf %v, %mine : f32
       %e = math.absf %d : f32
-      %t = arith.addf %s, %e : f32
+      %near = arith.cmpf olt, %e, %mine : f32
+      %f = scf.if %near -> f32 {
+        %sqrt = math.sqrt %e : f32
+        scf.yield %sqrt : f32
+      } else {
+        scf.yield %e : f32
+      }
+      %t = arith.addf %s, %f : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
+  // Few may need the exponential, which all would compute: the loop stays inside.
+  gpu.func @costly(%a: memref<?xf32>, %x: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?xf32>
+    %mine = memref.load %x[%col] : memref<?xf32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%k] : memref<?xf32>
+      %near = arith.cmpf olt, %v, %mine : f32
+      %f = scf.if %near -> f32 {
+        %exp = math.exp %v : f32
+        scf.yield %exp : f32
+      } else {
+        scf.yield %v : f32
+      }
+      %t = arith.addf %s, %f : f32
       scf.yield %t : f32
     }
     memref.store %r, %out[%col] : memref<?xf32>
@@ -98,3 +128,5 @@ gpu.module @k {
 // CHECK: scf.for [[K3:%.+]] = {{%.+}} to [[SIZE3]] step
 // CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
 // CHECK: memref.load %arg0{{.}}[[K3]]]
+// CHECK-NOT: @costly.workgroup
+// CHECK: gpu.func @costly(

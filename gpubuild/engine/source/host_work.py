@@ -26,7 +26,7 @@ _PASSES = {
 _MADE_BY_HOST = ("memref.alloc", "memref.alloca", "memref.get_global")
 _FREED_BY = {"gpu.alloc": "gpu.dealloc", "memref.alloc": "memref.dealloc"}
 _LEAVE = frozenset({"func.return", "func.call", "func.call_indirect"})
-_TOKEN = "!gpu.async.token"
+_TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 # What may make host memory visible to devices: the operation, and functions, about which nothing is known.
 _MAY_REGISTER = frozenset({"gpu.host_register", "func.call", "func.call_indirect", "llvm.call"})
 
@@ -85,9 +85,7 @@ def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     found = []
     for op in _host_operations(module, tuple(_FREED_BY.values())):
         maker = defining_op(_root(op.operands[-1]))
-        right = _FREED_BY.get(maker.name, op.name) if maker is not None else op.name
-        if right != op.name:
-            assert maker is not None
+        if maker is not None and (right := _FREED_BY.get(maker.name, op.name)) != op.name:
             message = f"this frees memory of '{maker.name}', which only '{right}' can free"
             found.append(_warning(op, message, source))
     return found
@@ -118,7 +116,7 @@ def _may_wait(op: ir.Operation) -> bool:
         return op.name == "gpu.wait" and not len(op.results)
     if op.name.startswith("async."):
         return True
-    return op.name in _LEAVE and any(str(operand.type) == _TOKEN for operand in op.operands)
+    return op.name in _LEAVE and any(str(operand.type) == _TOKEN_TYPE for operand in op.operands)
 
 
 def _host_operations(module: ir.Module, names: tuple[str, ...]) -> list[ir.Operation]:

@@ -30,6 +30,8 @@ _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
+_CHEAP = frozenset({"math.absf", "math.fma", "math.rsqrt", "math.sqrt"})
+_DIVISIONS = ("divs", "divu", "rem", "ceildiv", "floordiv")
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``<=`` of that kind
@@ -142,6 +144,7 @@ class Interchange:
         """Return whether the iterations carry values computed from what all work-items load together."""
         return len(op.results) > 0 and all(
             is_pure(inner)
+            or _is_select(inner)
             or (inner.name == "memref.load" and all(map(self.uniform, list(inner.operands)[1:])))
             for inner in body_operations(op.regions[0].blocks[0])
         )
@@ -230,6 +233,20 @@ def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _without_loops(inner)
+
+
+def _is_select(op: ir.Operation) -> bool:
+    """Return whether ``op`` is a ``scf.if`` of cheap operations, which LLVM turns into selects."""
+    if op.name != "scf.if":
+        return False
+    inside = [inner for region in op.regions for block in region.blocks for inner in body_operations(block)]
+    return all(_is_cheap(inner) or _is_select(inner) for inner in inside)
+
+
+def _is_cheap(op: ir.Operation) -> bool:
+    """Return whether work-items may compute ``op`` in vain, as all do if some need it."""
+    dialect, _, name = op.name.partition(".")
+    return op.name in _CHEAP or (dialect == "arith" and not name.startswith(_DIVISIONS))
 
 
 def _follows(value: ir.Value, counter: ir.Value) -> bool:
