@@ -106,7 +106,7 @@ def _is_to_host(copy: ir.Operation) -> bool:
     target = _root(copy.operands[-2])
     maker = defining_op(target)
     if maker is None:
-        return target.owner.owner.operation.name == "func.func"
+        return bool(target.owner.owner.operation.name == "func.func")
     return maker.name in _MADE_BY_HOST
 
 
