@@ -7,6 +7,7 @@ import ctypes
 import inspect
 import operator
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,7 @@ class _Arguments:
             self._library.check_device(view, kind, where)
         elif 0 in view.shape:
             pass
-        elif self._library.device == HOST_DEVICE:
+        elif self._on_host:
             self.in_place.add(_span(view))
         else:
             copy = self._stage(view, item["written"], where)
@@ -304,6 +305,10 @@ class _Arguments:
         fields = [made.allocated, made.aligned, made.offset]
         fields += [*made.sizes, *made.strides] if kind["sizes"] else []
         self.parameters += [ctypes.c_int64(field or 0) for field in fields]
+
+    @cached_property
+    def _on_host(self) -> bool:
+        return self._library.device == HOST_DEVICE
 
     def _stage(self, view: View, written: bool, where: str) -> _Staged:
         """Copy the memory of an array to the device."""
