@@ -244,7 +244,7 @@ def _is_select(op: ir.Operation) -> bool:
 
 
 def _is_cheap(op: ir.Operation) -> bool:
-    """Return whether work-items may compute ``op`` in vain, as all do if some need it."""
+    """Return whether work-items may compute ``op`` needlessly, as all do if some need it."""
     dialect, _, name = op.name.partition(".")
     return op.name in _CHEAP or (dialect == "arith" and not name.startswith(_DIVISIONS))
 
