@@ -102,6 +102,30 @@ gpu.module @k {
     memref.store %r, %out[%col] : memref<?xf32>
     gpu.return
   }
+  // Subgroups have a row each, and the last workgroup fewer: the others run the loop without the mask.
+  gpu.func @rows_of_subgroups(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %zero = arith.constant 0.0 : f32
+    %lane = gpu.thread_id x
+    %row = gpu.global_id y
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %m = memref.dim %a, %c1 : memref<?x?xf32>
+    %in = arith.cmpi ult, %row, %n : index
+    scf.if %in {
+      %r = scf.for %k = %lane to %m step %c32 iter_args(%s = %zero) -> f32 {
+        %v = memref.load %a[%row, %k] : memref<?x?xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      %one = arith.constant 1 : i32
+      %width = arith.constant 32 : i32
+      %sum, %valid = gpu.shuffle xor %r, %one, %width : f32
+      memref.store %sum, %out[%row] : memref<?xf32>
+    }
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: gpu.func @neighbours.workgroup
@@ -130,3 +154,10 @@ gpu.module @k {
 // CHECK: memref.load %arg0{{.}}[[K3]]]
 // CHECK-NOT: @costly.workgroup
 // CHECK: gpu.func @costly(
+// CHECK-LABEL: gpu.func @rows_of_subgroups.workgroup
+// CHECK: [[ALL:%.+]] = arith.cmpi eq, {{%.+}}, {{%.+}} : index
+// CHECK-NEXT: scf.if [[ALL]] {
+// CHECK: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
+// CHECK: memref.load %arg0
+// CHECK: } else {
+// CHECK: memref.load %arg0
