@@ -122,7 +122,11 @@ HOST_WORDS = (
     *("defines", "flags", "include", "include_dirs", "include_directories", "includes", "std"),
 )
 
-_FILE = path_with(SOURCE_SUFFIXES, "a source file", advice="list no headers; kernels are MLIR, not CUDA")
+_FILE = path_with(
+    SOURCE_SUFFIXES,
+    "a source file",
+    advice="write the files of a folder as src/*.c, and no headers; kernels are MLIR, not CUDA",
+)
 # Programs and targets name files and folders, so their names must be safe ones.
 NAME = Text(
     what="a name made of letters, digits, '_', '-' and '.', starting with a letter, a digit or '_'",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gpubuild.config.yaml_tree import Member, Node, Problems, existing, nearest_or_all
 from gpubuild.model.project import HostOptions
-from gpubuild.support.text import any_of
+from gpubuild.support.text import any_of, nearest
 from gpubuild.targets import registry
 from gpubuild.targets.target import Sanitize, Target
 from gpubuild.targets.vendor import Vendor, split_features
@@ -144,6 +144,8 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
         if not member.node.flawed:
             word = str(chip or name)
             product = next(filter(None, (v.chip_of_product(word) for v in registry.vendors())), "")
+            known = frozenset[str]().union(*(v.chips(v.triple) for v in registry.vendors()))
+            close = nearest(word.lower(), known, cutoff=0.8)
             subject = f"chip '{chip}'" if chip else f"name '{name}'"
             kinds = any_of([f"`{kind}`" for kind in registry.kinds()])
             chips = any_of([v.example for v in registry.vendors()])
@@ -153,6 +155,8 @@ def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
                 + (
                     f"the chip of {word} is {product}: write that"
                     if product
+                    else f"did you mean {close[0]}?"
+                    if close
                     else f"add `kind: {kinds[1:]}, or name a chip such as {chips}"
                 ),
             )

@@ -28,6 +28,7 @@ class Spirv(Vendor):
     maker = "SPIR-V"
     noun = "a SPIR-V version"
     example = "spirv1.3"
+    products = MappingProxyType({"opencl": "spirv", "intel": "spirv"})
     architectures = ("spirv64",)
     attribute = "xevm"
     attribute_chip = "bmg"

@@ -25,6 +25,25 @@ MISTAKES = {
         {},
         ["scale.mlir:16:53: error: 'func.return' works on tensors", "hint: set `pipeline: linalg`"],
     ),
+    "linalg on tensors": (
+        {
+            "scale.mlir": (
+                "  func.func",
+                "  func.func @t(%f: f32, %t: tensor<4xf32>) -> tensor<4xf32> {\n"
+                "%r = linalg.fill ins(%f : f32) outs(%t : tensor<4xf32>) -> tensor<4xf32>\n"
+                "return %r : tensor<4xf32> }\n  func.func",
+            )
+        },
+        "build -t cpu",
+        {},
+        ["scale.mlir:17:6: error: 'linalg.fill' works on tensors", "hint: set `pipeline: linalg`"],
+    ),
+    "launches in a tensor pipeline": (
+        {"targets.yaml": ("  scale:", "  scale:\n    pipeline: linalg")},
+        "build",
+        {},
+        ["scale.mlir:23:11: error: ops with unknown", "in a program without `pipeline:`"],
+    ),
     "incomplete pipeline": (
         {"targets.yaml": ("  scale:", "  scale:\n    passes: {nvvm: builtin.module(cse)}")},
         "build -t sm_90",

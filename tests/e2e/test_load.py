@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -229,3 +230,30 @@ def test_on_the_stand_in_of_cuda(tmp_path: Path) -> None:
         env=variables, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr
+
+
+IN_PLACE = """\
+import sys
+import numpy as np, gpubuild
+checked = {"kind": "cpu", "chip": "x86-64-v2", "sanitize": ["host-memory"]}
+module = gpubuild.load(text=open(sys.argv[1]).read(), targets={"checked": checked})
+x, y = np.arange(64, dtype=np.int32), np.zeros(8, np.int32)
+module.m.add[2, 4](x[::-3][:8], y)
+with module.stream() as stream:
+    module.m.add[2, 4](y, y, stream=stream)
+np.testing.assert_array_equal(y, x[::-3][:8] + 14)
+"""
+
+
+def test_arrays_of_launches_on_the_cpu_are_no_host_memory(tmp_path: Path) -> None:
+    (tmp_path / "source.txt").write_text(ADD.format(number=7))
+    profile = tmp_path / "profile.json"
+    done = subprocess.run(
+        [sys.executable, "-c", IN_PLACE, str(tmp_path / "source.txt")],
+        env=os.environ | {"GPUBUILD_CHECK": "1", "GPUBUILD_PROFILE": str(profile)},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "no problems found in 2 launches checked for host-memory" in done.stderr
+    (kernel,) = json.loads(profile.read_text())["kernels"]
+    assert kernel["bytes"] == (7 * 3 + 1) * 4 + 8 * 4 + 8 * 4

@@ -480,6 +480,8 @@ def test_launches_of_kernels(tmp_path: Path) -> None:
     wrong = {
         "takes 7 arguments, got 1": lambda: lib.add[1, 4](x),
         "write add[grid, block](...)": lambda: lib.add[1](x),
+        "add: write add[grid, block](...)": lambda: lib.add(x),
+        "add[...]() got an unexpected keyword": lambda: lib.add[1, 4](x, size=4),
         "grid must be one to three numbers": lambda: lib.add[-1, 4](x),
         "grid must be one to three numbers, got 1844": lambda: lib.lambda_[2**64, 1](numbers),
         "block must be whole numbers, got 0.5": lambda: lib.lambda_[1, 0.5](numbers),

@@ -23,6 +23,7 @@ MODULE = """module attributes {gpu.container_module} {
     gpu.func @f(%a: memref<64xf32>) kernel { gpu.return }
   }
   func.func private @unknown(memref<64xf32>)
+  func.func private @done(!gpu.async.token)
   func.func @host(%argument: memref<64xf32>) {
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
@@ -82,6 +83,31 @@ WORK = {
     "plain forall": (FORALL, ""),
 }
 
+M = "memref<64xf32>"
+COPY = f"%d = gpu.alloc () : {M}\n%s = gpu.wait async\n%t = gpu.memcpy async [%s] %argument, %d : {M}, {M}"
+COPIES = {
+    "no wait": (COPY, "nothing waits for this copy: write `gpu.wait [%token]`"),
+    "wait": (f"{COPY}\ngpu.wait [%t]", ""),
+    "to the device": (COPY.replace("%argument, %d", "%d, %argument"), ""),
+    "passed on": (f"{COPY}\nfunc.call @done(%t) : (!gpu.async.token) -> ()", ""),
+    "own memory": (
+        COPY.replace("%t =", f"%a = memref.alloc() : {M}\n%t =").replace("%argument,", "%a,"),
+        "nothing waits for this copy",
+    ),
+}
+FREES = {
+    "device": (
+        f"%d = gpu.alloc () : {M}\nmemref.dealloc %d : {M}",
+        "this frees memory of 'gpu.alloc', which only 'gpu.dealloc' can free",
+    ),
+    "host": (
+        f"%d = memref.alloc () : {M}\ngpu.dealloc %d : {M}",
+        "this frees memory of 'memref.alloc', which only 'memref.dealloc' can free",
+    ),
+    "right": (f"%d = gpu.alloc () : {M}\ngpu.dealloc %d : {M}", ""),
+    "argument": (f"memref.dealloc %argument : {M}", ""),
+}
+
 
 def warnings(
     folder: Path, environment: dict[str, str], cases: dict[str, tuple[str, str]], targets: str
@@ -91,7 +117,7 @@ def warnings(
     for number, (body, _) in enumerate(cases.values()):
         (folder / f"k{number}.mlir").write_text(MODULE.replace("BODY", body))
         programs.append(f"  app{number}: {{sources: [k{number}.mlir, main.c]}}\n")
-    main = "void unknown(void) {}\nint main(void) { return 0; }\n"
+    main = "void unknown(void) {}\nvoid done(void) {}\nint main(void) { return 0; }\n"
     (folder / "main.c").write_text(main)
     (folder / "targets.yaml").write_text(
         f"version: 1\ntargets: {{{targets}}}\nprograms:\n{''.join(programs)}"
@@ -112,7 +138,7 @@ def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, st
     for case, (body, what) in HOST_MEMORY.items():
         if what:
             (shown,) = found[case]
-            assert f".mlir:{11 + body.count(chr(10))}:" in shown
+            assert f".mlir:{12 + body.count(chr(10))}:" in shown
             assert (
                 f"warning: @k::@f gets host memory ({what}), which GPUs cannot access: use gpu.alloc" in shown
             )
@@ -124,15 +150,23 @@ def test_host_memory_that_kernels_get(tmp_path: Path, shared_cache: dict[str, st
 def test_work_that_leaves_a_gpu_idle(tmp_path: Path, shared_cache: dict[str, str]) -> None:
     found = warnings(tmp_path, shared_cache, WORK, "cpu: {}")
     for case, (_, message) in WORK.items():
-        assert [f"warning: {message}" in s and ".mlir:11:5:" in s for s in found[case]] == [True] * bool(
+        assert [f"warning: {message}" in s and ".mlir:12:5:" in s for s in found[case]] == [True] * bool(
             message
         )
     listed = json.loads(gpubuild("build", "--json", cwd=tmp_path, env=shared_cache).out)["summary"][
         "warnings"
     ]
     assert sorted((w["file"], w["line"], w["column"]) for w in listed) == [
-        (f"k{number}.mlir", 11, 5) for number, (_, message) in enumerate(WORK.values()) if message
+        (f"k{number}.mlir", 12, 5) for number, (_, message) in enumerate(WORK.values()) if message
     ]
+
+
+def test_copies_and_frees(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    cases = {f"copy, {case}": told for case, told in COPIES.items()}
+    cases |= {f"free, {case}": told for case, told in FREES.items()}
+    found = warnings(tmp_path, shared_cache, cases, "cpu: {}")
+    for case, (_, message) in cases.items():
+        assert [message in shown for shown in found[case]] == [True] * bool(message), case
 
 
 def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:

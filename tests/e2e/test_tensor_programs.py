@@ -194,6 +194,7 @@ UNKNOWN = {
         "op was not bufferized",
         "write it as a linalg.generic",
     ),
+    "tosa": ("tosa.exp %x : (tensor<4xf32>) -> tensor<4xf32>", "set `pipeline: tosa`"),
 }
 
 

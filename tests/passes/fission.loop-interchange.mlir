@@ -54,6 +54,78 @@ gpu.module @k {
     }
     gpu.return
   }
+  // All load the same element, and each computes its own value of it.
+  gpu.func @together(%a: memref<?xf32>, %x: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?xf32>
+    %mine = memref.load %x[%col] : memref<?xf32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%k] : memref<?xf32>
+      %d = arith.subf %v, %mine : f32
+      %e = math.absf %d : f32
+      %near = arith.cmpf olt, %e, %mine : f32
+      %f = scf.if %near -> f32 {
+        %sqrt = math.sqrt %e : f32
+        scf.yield %sqrt : f32
+      } else {
+        scf.yield %e : f32
+      }
+      %t = arith.addf %s, %f : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
+  // Few may need the exponential, which all would compute: the loop stays inside.
+  gpu.func @costly(%a: memref<?xf32>, %x: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?xf32>
+    %mine = memref.load %x[%col] : memref<?xf32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %v = memref.load %a[%k] : memref<?xf32>
+      %near = arith.cmpf olt, %v, %mine : f32
+      %f = scf.if %near -> f32 {
+        %exp = math.exp %v : f32
+        scf.yield %exp : f32
+      } else {
+        scf.yield %v : f32
+      }
+      %t = arith.addf %s, %f : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
+  // Subgroups have a row each, and the last workgroup fewer: the others run the loop without the mask.
+  gpu.func @rows_of_subgroups(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %zero = arith.constant 0.0 : f32
+    %lane = gpu.thread_id x
+    %row = gpu.global_id y
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %m = memref.dim %a, %c1 : memref<?x?xf32>
+    %in = arith.cmpi ult, %row, %n : index
+    scf.if %in {
+      %r = scf.for %k = %lane to %m step %c32 iter_args(%s = %zero) -> f32 {
+        %v = memref.load %a[%row, %k] : memref<?x?xf32>
+        %t = arith.addf %s, %v : f32
+        scf.yield %t : f32
+      }
+      %one = arith.constant 1 : i32
+      %width = arith.constant 32 : i32
+      %sum, %valid = gpu.shuffle xor %r, %one, %width : f32
+      memref.store %sum, %out[%row] : memref<?xf32>
+    }
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: gpu.func @neighbours.workgroup
@@ -75,3 +147,17 @@ gpu.module @k {
 // CHECK: scf.for [[K2:%.+]] = %c0_0 to %c64 step %c1_1 {
 // CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64_2 step %c1 {
 // CHECK: memref.load {{%.+}}{{.}}[[K2]], {{%.+}}]
+// CHECK-LABEL: gpu.func @together.workgroup
+// CHECK: [[SIZE3:%.+]] = memref.dim %arg0
+// CHECK: scf.for [[K3:%.+]] = {{%.+}} to [[SIZE3]] step
+// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
+// CHECK: memref.load %arg0{{.}}[[K3]]]
+// CHECK-NOT: @costly.workgroup
+// CHECK: gpu.func @costly(
+// CHECK-LABEL: gpu.func @rows_of_subgroups.workgroup
+// CHECK: [[ALL:%.+]] = arith.cmpi eq, {{%.+}}, {{%.+}} : index
+// CHECK-NEXT: scf.if [[ALL]] {
+// CHECK: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
+// CHECK: memref.load %arg0
+// CHECK: } else {
+// CHECK: memref.load %arg0

@@ -7,6 +7,7 @@ import ctypes
 import inspect
 import operator
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class Stream:
         self._library.synchronize(self.handle)
         staged, self.pending = self.pending, []
         for item in staged:
-            if isinstance(item, _Staged):
+            if isinstance(item, _Staged | _Registered):
                 item.release()
 
     def __enter__(self) -> Stream:
@@ -196,6 +197,19 @@ class _Staged:
         self._library.release(self.address)
 
 
+class _Registered:
+    """Arrays of the host that a launch on the CPU uses in place, for its checks and its profile."""
+
+    def __init__(self, library: Library, spans: Sequence[tuple[int, int]]) -> None:
+        self._library = library
+        self._pairs = (ctypes.c_uint64 * (2 * len(spans)))(*(number for span in spans for number in span))
+        library.register(self._pairs)
+
+    def release(self) -> None:
+        """Forget the arrays."""
+        self._library.unregister(self._pairs)
+
+
 class Kernel:
     """A kernel: ``kernel[grid, block](arguments, shared=0, stream=None)`` launches it.
 
@@ -220,28 +234,38 @@ class Kernel:
         def launch(*values: Any, shared: int = 0, stream: Any = None) -> None:
             self._launch(dimensions, values, shared, stream)
 
+        launch.__qualname__ = f"{self.name}[...]"
         return launch
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        """Say how a kernel is launched."""
+        raise TypeError(f"{self.name}: write {self.name}[grid, block](...)")
 
     def _launch(self, sizes: list[int], values: Sequence[Any], shared: int, stream: Any) -> None:
         if len(values) != len(self.arguments):
             raise TypeError(f"{self.name}[...]() takes {len(self.arguments)} arguments, got {len(values)}")
         library, arguments = self.module.library, _Arguments(self.module.library, stream)
+        used: list[_Registered] = []
         try:
             for item, value in zip(self.arguments, values, strict=True):
                 arguments.add(item, value, f"{self.name}[...](): argument {item['name']}")
             handle = arguments.stream
             size = scalar("i32", shared, f"{self.name}[...](): shared").value
+            if arguments.in_place:
+                used.append(_Registered(library, list(arguments.in_place)))
             library.launch(self.module.handle(), self.name, sizes, size, handle, arguments.parameters)
             for copy in arguments.staged.values():
                 copy.copy_back(handle)
             if isinstance(stream, Stream):
-                stream.pending += [*arguments.kept, *arguments.staged.values()]
-                arguments.staged = {}
+                stream.pending += [*arguments.kept, *arguments.staged.values(), *used]
+                arguments.staged, used = {}, []
             elif handle is None:
                 library.synchronize(None)
         finally:
             for copy in arguments.staged.values():
                 copy.release()
+            for arrays in used:
+                arrays.release()
 
 
 class _Arguments:
@@ -254,6 +278,7 @@ class _Arguments:
         self.parameters: list[Any] = []
         self.kept: list[Any] = []
         self.staged: dict[tuple[int, int], _Staged] = {}
+        self.in_place: set[tuple[int, int]] = set()  # addresses and sizes
 
     def add(self, item: dict[str, Any], value: Any, where: str) -> None:
         """Add an argument. Raises ``TypeError`` and ``ValueError``."""
@@ -269,7 +294,11 @@ class _Arguments:
         made = describe(view, kind, item["written"], where)
         if view.device != HOST_DEVICE:
             self._library.check_device(view, kind, where)
-        elif self._library.device != HOST_DEVICE and 0 not in view.shape:
+        elif 0 in view.shape:
+            pass
+        elif self._on_host:
+            self.in_place.add(_span(view))
+        else:
             copy = self._stage(view, item["written"], where)
             made.allocated = made.aligned = made.aligned + copy.address - copy.low
         self.kept.append(view.owner)
@@ -277,11 +306,13 @@ class _Arguments:
         fields += [*made.sizes, *made.strides] if kind["sizes"] else []
         self.parameters += [ctypes.c_int64(field or 0) for field in fields]
 
+    @cached_property
+    def _on_host(self) -> bool:
+        return self._library.device == HOST_DEVICE
+
     def _stage(self, view: View, written: bool, where: str) -> _Staged:
         """Copy the memory of an array to the device."""
-        reach = [(size - 1) * step for size, step in zip(view.shape, view.strides, strict=True)]
-        low = view.pointer + sum(min(step, 0) for step in reach)
-        size = sum(map(abs, reach)) + view.item
+        low, size = _span(view)
         copy = self.staged.get((low, size))
         for other in self.staged.values():
             overlaps = other is not copy and low < other.low + other.size and other.low < low + size
@@ -291,6 +322,12 @@ class _Arguments:
             copy = self.staged[low, size] = _Staged(self._library, low, size, self.stream)
         copy.written |= written
         return copy
+
+
+def _span(view: View) -> tuple[int, int]:
+    """Return the address and the size of the memory of an array that has elements."""
+    reach = [(size - 1) * step for size, step in zip(view.shape, view.strides, strict=True)]
+    return view.pointer + sum(min(step, 0) for step in reach), sum(map(abs, reach)) + view.item
 
 
 def _extents(value: Any, name: str, what: str) -> list[int]:
@@ -370,7 +407,7 @@ class Library:
                 "they are of different builds, or this process has loaded an earlier build of the library",
                 path=str(path),
             ) from error
-        calls = (ctypes.c_void_p * 10).from_address(pointers[0] or 0)
+        calls = (ctypes.c_void_p * 12).from_address(pointers[0] or 0)
         self._try = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)(calls[0] or 0)
         self._calls = calls
         self.functions = {
@@ -409,6 +446,14 @@ class Library:
         """Start to copy memory between host and device."""
         pointers = ctypes.c_void_p(to), ctypes.c_void_p(source)
         self._runtime(4, None, *pointers, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def register(self, pairs: Any) -> None:
+        """Make known which memory of the host launches use: addresses and sizes."""
+        self._runtime(10, None, pairs, ctypes.c_size_t(len(pairs) // 2))
+
+    def unregister(self, pairs: Any) -> None:
+        """Undo :meth:`register`."""
+        self._runtime(11, None, pairs, ctypes.c_size_t(len(pairs) // 2))
 
     def stream(self) -> Stream:
         """Return a new stream for launches."""

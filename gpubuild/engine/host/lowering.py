@@ -47,6 +47,18 @@ def _check(module: ir.Module, lowering: Lowering) -> None:
     if found:
         refused = [(op, narrow_memory(op)) for op in found]
         raise StepError("host code cannot be compiled", diagnostics=diagnostics(refused, lowering.source))
+    on_tensors = matching(module.operation, _is_linalg_on_tensors)
+    if on_tensors:  # upstream's conversion would name another cause
+        shown = [(op, contexts.ON_TENSORS.format(op.name)) for op in on_tensors[:1]]
+        raise StepError(
+            "host code cannot be compiled",
+            diagnostics=diagnostics(shown, lowering.source),
+            hint=contexts.BUFFERIZE,
+        )
+
+
+def _is_linalg_on_tensors(op: ir.Operation) -> bool:
+    return op.name.startswith("linalg.") and contexts.has_tensors(op)
 
 
 # For operations that upstream's conversions fail on. Runs before async_ops.normalize.

@@ -38,6 +38,7 @@ _CAST = "builtin.unrealized_conversion_cast"
 _CAST_MESSAGE = "no conversion from"
 _MAX_LISTED_OPS = 10
 _A_PASS_FAILED = "a compiler pass failed"  # noqa: S105 - no password
+ON_TENSORS = "'{}' works on tensors, which are not in memory"
 BUFFERIZE = (
     "set `pipeline: linalg` for the program in targets.yaml, which makes kernels of functions on tensors; "
     "or convert tensors to memrefs in `passes: {source: …}`"
@@ -223,8 +224,8 @@ def check_translatable(op: ir.Operation, *, target: str = "", source: SourceText
             counts[name] += 1
             if counts[name] == 1 and len(found) < _MAX_LISTED_OPS:
                 found.append(about(inner, _leftover_message(inner), lines))
-            if name not in on_tensors and _has_tensors(inner):
-                on_tensors[name] = about(inner, f"'{name}' works on tensors, which are not in memory", lines)
+            if name not in on_tensors and has_tensors(inner):
+                on_tensors[name] = about(inner, ON_TENSORS.format(name), lines)
         return ir.WalkResult.ADVANCE
 
     op.operation.walk(visit)
@@ -256,7 +257,8 @@ def gpu_modules(module: ir.Module) -> list[ir.Operation]:
     return [op.operation for op in module.operation.regions[0].blocks[0] if op.operation.name == "gpu.module"]
 
 
-def _has_tensors(op: ir.Operation) -> bool:
+def has_tensors(op: ir.Operation) -> bool:
+    """Return whether an operand or a result of ``op`` is a tensor."""
     return any(isinstance(value.type, _TENSORS) for value in (*op.operands, *op.results))
 
 

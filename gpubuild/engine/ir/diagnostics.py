@@ -149,19 +149,20 @@ def advise(error: StepError, text: str) -> StepError:
     if not error.diagnostics:
         return error
     first = error.diagnostics[0]
+    notes = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
+    shown = error.with_(diagnostics=(replace(first, notes=notes), *error.diagnostics[1:]))
     if today := form_of_today(first.source_line):
-        return error.with_(hint=f"{today} (this is a form of an older MLIR)")
+        return shown.with_(hint=f"{today} (this is a form of an older MLIR)")
     if foreign := _FOREIGN_NAME.search(first.source_line):
         hint = f"lower '{foreign[1]}' to linalg on tensors first: {_FOREIGN[foreign[1]]}"
-        return error.with_(hint=hint)
+        return shown.with_(hint=hint)
     for pattern, say in _HINTS:
         if found := re.search(pattern, first.message):
             hint = say(found, first, text)
             break
     else:
         hint = _braces(first, text)
-    notes = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
-    return error.with_(hint=hint, diagnostics=(replace(first, notes=notes), *error.diagnostics[1:]))
+    return shown.with_(hint=hint)
 
 
 def _near(word: str, known: Iterable[str], sign: str = "", otherwise: str = "") -> str:
@@ -178,6 +179,8 @@ def _dialect(found: re.Match[str], where: Diagnostic, text: str) -> str:
 def _bare(found: re.Match[str], where: Diagnostic, text: str) -> str:
     if found[1] == "return":  # without a dialect only in functions of the func dialect
         return "a gpu.func ends with `gpu.return`, an llvm.func with `llvm.return`"
+    if found[1] == "kernel":
+        return "`kernel` is for a gpu.func, in a gpu.module"
     return f"write its dialect, too: `<dialect>.{found[1]}`"
 
 
@@ -197,6 +200,9 @@ def _kernel(found: re.Match[str], where: Diagnostic, text: str) -> str:
 
 def _container(found: re.Match[str], where: Diagnostic, text: str) -> str:
     modules = re.findall(rf"\bgpu\.(?:module|binary)\s+@({_NAME})", text)
+    before, kernel, _ = text.partition(f"gpu.func @{found[1]}(")
+    if kernel and (around := re.findall(rf"\bgpu\.module\s+@({_NAME})", before)):
+        return f"write its gpu.module, too: @{around[-1]}::@{found[1]}"
     return _near(found[1], modules, "@", f"gpu.modules: {', '.join(modules) or 'none'}")
 
 
@@ -231,6 +237,35 @@ def _argument(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return f"the kernel is gpu.func @{launch[1]}({' '.join(kernel[1].split())})" if kernel else ""
 
 
+_OF_FLOATS = {
+    "addi": "addf", "subi": "subf", "muli": "mulf", "divsi": "divf", "divui": "divf", "remsi": "remf",
+    "cmpi": "cmpf", "maxsi": "maximumf", "minsi": "minimumf",
+}  # fmt: skip
+_CONVERSIONS = {
+    frozenset(
+        "i"
+    ): "arith.index_cast converts between index and integers, arith.extsi, extui and trunci others",
+    frozenset("f"): "arith.extf and arith.truncf convert floats",
+    frozenset("if"): "arith.sitofp, uitofp, fptosi and fptoui convert; index needs arith.index_cast, too",
+}
+
+
+def _conversion(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    return _CONVERSIONS[frozenset(kind[0] for kind in found.groups())]
+
+
+def _arithmetic(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    other = {**_OF_FLOATS, **{f: i for i, f in reversed(_OF_FLOATS.items())}}.get(found[1], "")
+    return f"for {found[2]}, write arith.{other}" if other else ""
+
+
+def _types(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    column = where.location.column if where.location else 0
+    if where.source_line[column - 1 :].partition("//")[0].strip():
+        return ""
+    return "an operation ends with its types, as in `memref.load %m[%i] : memref<?xf32>`"
+
+
 def _braces(where: Diagnostic, text: str) -> str:
     if where.location is None or not where.location.line:
         return ""
@@ -254,7 +289,7 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"^Dialect `' not found for custom op '([^']+)'", _bare),
     (r"^custom op '([\w.]+)' is unknown", _operation),
     (r"kernel function '@([^:']+)::@([^']+)' is undefined", _kernel),
-    (r"kernel container '([^']+)' is undefined", _container),
+    (r"kernel (?:container|module) '([^']+)' is undefined", _container),
     (
         r"missing the 'gpu\.kernel' attribute",
         _fixed("write `kernel` after the arguments of the gpu.func; `nvvm.kernel` alone is of an older MLIR"),
@@ -272,4 +307,7 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
         _fixed("gpubuild does not have this operation and could not lower it: use one of MLIR's dialects"),
     ),
     (r"^use of undeclared SSA value name", _value),
+    (r"expects different type than prior uses: '(index|[if]\d+)' vs '(index|[if]\d+)'$", _conversion),
+    (r"^'arith\.(\w+)' op operand #\d+ must be [\w-]+-like.*, but got '(index|[if]\d+)'$", _arithmetic),
+    (r"^expected ':'$", _types),
 )

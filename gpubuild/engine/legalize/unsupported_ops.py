@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import element_type, scalar_bits
+from gpubuild.engine.ir.query import constant_integer, element_type, scalar_bits
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.errors import Diagnostic, StepError
@@ -85,7 +85,7 @@ _PARAMETER_CLASSES = (
     ir.VectorType,
 )  # fmt: skip
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
-_PRIVATE = "#gpu.address_space<private>"
+_PRIVATE, _WORKGROUP = "#gpu.address_space<private>", "#gpu.address_space<workgroup>"
 _OF_WORKGROUP = "bytes of workgroup memory"
 _WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
 _WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
@@ -226,6 +226,8 @@ def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
             return f"'{op.name}' over clusters of {size} work-items{apart}, {_of(subgroup_size)}"
     if op.name == "gpu.rotate" and attributes["width"].value > subgroup_size:
         return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
+    if op.name == "gpu.shuffle" and (width := constant_integer(op.operands[2]) or 0) > subgroup_size:
+        return f"'{op.name}' of {width} work-items, {_of(subgroup_size)}"
     if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _is_reached_by_all(op)):
         return (
             f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
@@ -278,7 +280,7 @@ def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
 
 
 def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
-    """Check the size of workgroup memory, and spaces of private memory.
+    """Check the sizes and spaces of workgroup and private memory.
 
     Upstream uses space 5 for private memory of AMD's kernels, and none for all others.
     """
@@ -286,6 +288,15 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
         return ""
     first_private = parameters + op.attributes[_WORKGROUPS].value
     arguments = list(op.regions[0].blocks[0].arguments)
+    for value in arguments[parameters:]:
+        what = "private" if value.arg_number >= first_private else "workgroup"
+        if not ir.MemRefType(value.type).has_static_shape:
+            return (
+                f"{what} memory of type {value.type}: write its size; "
+                "gpu.dynamic_shared_memory has a size that each launch chooses"
+            )
+        if what == "workgroup" and ir.MemRefType(value.type).memory_space is None and list(value.uses):
+            return f"workgroup memory of type {value.type}: write {_WORKGROUP} for its space"
     size = sum(_bytes(ir.MemRefType(a.type)) for a in arguments[parameters:first_private] if list(a.uses))
     if target.workgroup_bytes is not None and size > target.workgroup_bytes:
         return (

@@ -1,6 +1,7 @@
-"""Warnings about work that stays on the host, and about host memory that kernels access.
+"""Warnings about host code that works on CPUs, or by chance, and not on a GPU.
 
-Both are correct programs: loops run on one thread of the host, and CPUs read the host's memory.
+Loops that stay on the host, host memory that kernels access or that the wrong operation frees, and copies
+that nothing waits for.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _PASSES = {
     "scf.forall": "a transform schedule with gpu.map_forall_to_blocks",
 }
 _MADE_BY_HOST = ("memref.alloc", "memref.alloca", "memref.get_global")
+_FREED_BY = {"gpu.alloc": "gpu.dealloc", "memref.alloc": "memref.dealloc"}
+_LEAVE = frozenset({"func.return", "func.call", "func.call_indirect"})
+_TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 # What may make host memory visible to devices: the operation, and functions, about which nothing is known.
 _MAY_REGISTER = frozenset({"gpu.host_register", "func.call", "func.call_indirect", "llvm.call"})
 
@@ -74,6 +78,50 @@ def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
             )
             found.append(_warning(launch, message, source))
     return found
+
+
+def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return warnings about memory that is not freed by the operation that belongs to its allocation."""
+    found = []
+    for op in _host_operations(module, tuple(_FREED_BY.values())):
+        maker = defining_op(_root(op.operands[-1]))
+        if maker is not None and (right := _FREED_BY.get(maker.name, op.name)) != op.name:
+            message = f"this frees memory of '{maker.name}', which only '{right}' can free"
+            found.append(_warning(op, message, source))
+    return found
+
+
+def find_unawaited(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return warnings about copies to the host in functions that wait for nothing, and pass no token on."""
+    found = []
+    for function in _host_operations(module, ("func.func",)):
+        copies = [op for op in operations(function, ("gpu.memcpy",)) if len(op.results) and _is_to_host(op)]
+        if copies and not matching(function, _may_wait):
+            message = "nothing waits for this copy: write `gpu.wait [%token]` before the host uses the memory"
+            found.append(_warning(copies[-1], message, source))
+    return found
+
+
+def _is_to_host(copy: ir.Operation) -> bool:
+    target = _root(copy.operands[-2])
+    maker = defining_op(target)
+    if maker is None:
+        return bool(target.owner.owner.operation.name == "func.func")
+    return maker.name in _MADE_BY_HOST
+
+
+def _may_wait(op: ir.Operation) -> bool:
+    """Return whether ``op`` waits for tokens, or passes one to code that may."""
+    if op.name.startswith("gpu."):
+        return op.name == "gpu.wait" and not len(op.results)
+    if op.name.startswith("async."):
+        return True
+    return op.name in _LEAVE and any(str(operand.type) == _TOKEN_TYPE for operand in op.operands)
+
+
+def _host_operations(module: ir.Module, names: tuple[str, ...]) -> list[ir.Operation]:
+    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
+    return [op for top in tops for op in operations(top, names)]
 
 
 def _root(value: ir.Value) -> ir.Value:

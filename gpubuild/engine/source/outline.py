@@ -132,6 +132,8 @@ def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
     warnings += launch_checks.drop_contradicted(module, lines)
     warnings += launch_checks.find_single(module, lines)
     warnings += host_work.find_mapped_loops(module, lines)
+    warnings += host_work.find_wrong_frees(module, lines)
+    warnings += host_work.find_unawaited(module, lines)
     warnings += source_checks.find_misspelt(module, lines)
     return warnings
 

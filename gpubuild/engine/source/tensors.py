@@ -61,6 +61,12 @@ _NO_LOWERING = (
     "the pipeline has no code for this operation: write it as a linalg.generic, "
     "in which tensor.extract reads single elements"
 )
+_SET_TOSA = "set `pipeline: tosa`, which lowers TOSA to linalg first"
+_UNKNOWN_EFFECTS = "ops with unknown memory side effects are not supported"
+_NO_LAUNCHES = (
+    "the pipeline makes kernels, launches and copies of functions on tensors; "
+    "compile functions with gpu operations in a program without `pipeline:`"
+)
 _OUTLINE = (
     "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
     "func.func(scf-parallel-for-to-nested-fors),canonicalize,cse)"
@@ -88,9 +94,17 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     try:
         run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
     except StepError as error:
-        if any(found.message == "op was not bufferized" for found in error.diagnostics):
-            raise error.with_(hint=_NO_LOWERING) from error.__cause__
+        for found in error.diagnostics:
+            if hint := _hint(found.message, found.source_line):
+                raise error.with_(hint=hint) from error.__cause__
         raise
+
+
+def _hint(message: str, line: str) -> str:
+    """Return what to do about an error of upstream's passes at an operation in ``line``."""
+    if message == "op was not bufferized":
+        return _SET_TOSA if "tosa." in line else _NO_LOWERING
+    return _NO_LAUNCHES if message == _UNKNOWN_EFFECTS and "gpu." in line else ""
 
 
 def run_range(text: str, pipeline: str, first: str, last: str = "", *, name: str = "") -> str:

@@ -6,6 +6,8 @@
 void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared);
 void mgpuMemFree(void *address, void *stream);
 void mgpuMemcpy(void *to, void *from, size_t bytes, void *stream);
+void mgpuMemHostRegister(void *address, uint64_t bytes);
+void mgpuMemHostUnregister(void *address);
 void *mgpuModuleLoad(const void *data, size_t size);
 void *mgpuModuleGetFunction(void *module, const char *name);
 void mgpuLaunchKernel(void *kernel, intptr_t grid_x, intptr_t grid_y, intptr_t grid_z, intptr_t block_x,
@@ -30,6 +32,21 @@ static void memory_free(void **slots) {
 
 static void memory_copy(void **slots) {
     mgpuMemcpy(*(void **)slots[1], *(void **)slots[2], *(size_t *)slots[3], *(void **)slots[4]);
+}
+
+/* Arrays of a launch on a device that uses them in place: pairs of an address and a size. */
+static void memory_register(void **slots) {
+    const uint64_t *pairs = slots[1];
+    for (size_t i = 0; i < *(size_t *)slots[2]; ++i) {
+        mgpuMemHostRegister((void *)(uintptr_t)pairs[2 * i], pairs[2 * i + 1]); // NOLINT(performance-no-int-to-ptr)
+    }
+}
+
+static void memory_unregister(void **slots) {
+    const uint64_t *pairs = slots[1];
+    for (size_t i = 0; i < *(size_t *)slots[2]; ++i) {
+        mgpuMemHostUnregister((void *)(uintptr_t)pairs[2 * i]); // NOLINT(performance-no-int-to-ptr)
+    }
 }
 
 static void stream_create(void **slots) {
@@ -62,6 +79,7 @@ const struct {
     const char *(*call)(function *, void **);
     function *device_name, *memory_allocate, *memory_free, *memory_copy;
     function *stream_create, *stream_destroy, *stream_synchronize;
-    function *module_load, *launch;
-} gpubuildCalls = {gb_try,        device_name,   memory_allocate, memory_free,        memory_copy,
-                   stream_create, stream_destroy, stream_synchronize, module_load, launch};
+    function *module_load, *launch, *memory_register, *memory_unregister;
+} gpubuildCalls = {gb_try,         device_name,        memory_allocate, memory_free,     memory_copy,
+                   stream_create,  stream_destroy,     stream_synchronize, module_load,  launch,
+                   memory_register, memory_unregister};

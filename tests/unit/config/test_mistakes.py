@@ -128,7 +128,10 @@ MISTAKES = {
     "module name": (program('modules: {"@k": }'), "expected the name of a gpu.module, without '@', got '@k'"),
     # Targets.
     "no kind": (document(targets="{hopper: }"), "2:11: the name 'hopper' does not imply the kind of target 'hopper'"),
-    "no kind of chip": (document(targets="{h: {chip: sm90}}"), "2:21: the chip 'sm90' does not imply the kind of target 'h'"),
+    "no kind of chip": (document(targets="{h: {chip: sm90}}"), "2:21: the chip 'sm90' does not imply the kind of target 'h'; did you mean sm_90?"),
+    "chip in capitals": (document(targets="{GFX90a: }"), "2:11: the name 'GFX90a' does not imply the kind of target 'GFX90a'; did you mean gfx90a?"),
+    "no chip but an interface": (document(targets="{opencl: }"), "the chip of opencl is spirv: write that"),
+    "a folder": (document(programs="{p: {sources: [src]}}"), "write the files of a folder as src/*.c"),
     "absurd chip": (document(targets="{cpu: {chip: 'x y'}}"), "expected a chip such as"),
     "no chip": (document(targets="{h: {kind: nvvm}}"), "2:11: target 'h' needs a chip, such as `chip: sm_90`"),
     "kind and chip": (document(targets="{h: {kind: rocdl, chip: sm_60}}"), "'sm_60' is an NVIDIA chip, but target 'h' is of kind rocdl"),

@@ -75,6 +75,19 @@ MISTAKES = {
         '"foo.addf"(%factor) : (f32) -> f32',
         "gpubuild does not have this operation",
     ),
+    "kernel on the host": ("gpu.func @scale", "func.func @scale", "`kernel` is for a gpu.func"),
+    "no type": ("%factor, %factor : f32", "%factor, %factor", "an operation ends with its types"),
+    "something else than a type": ("%factor, %factor : f32", "%factor, %factor = f32", ""),
+    "integers": ("addf", "addi", "for f32, write arith.addf"),
+    "floats": (
+        "func.call @other() : () -> ()",
+        "%i = arith.mulf %c1, %c1 : index",
+        "for index, write arith.muli",
+    ),
+    "index": ("func.call @other() : () -> ()", "%i = arith.addi %c1, %c1 : i32", "arith.index_cast converts"),
+    "number": ("func.call @other() : () -> ()", "%i = arith.addf %c1, %x : f32", "arith.sitofp, uitofp"),
+    "no module": ("@kernels::@scale", "@scale", "write its gpu.module, too: @kernels::@scale"),
+    "another project": ("arith.addf", "stablehlo.add", "lower 'stablehlo' to linalg"),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }
 

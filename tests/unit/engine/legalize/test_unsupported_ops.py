@@ -28,6 +28,11 @@ CASES = [
         "over clusters of 32 work-items that are 4 apart, where a subgroup has ",
     ),
     ("%r, %v = gpu.rotate %n, 3, 64 : i32", ("sm_90", "cpu"), "of 64 work-items, where a subgroup has 32"),
+    (
+        "%o = arith.constant 1 : i32 %w = arith.constant 64 : i32 %r, %v = gpu.shuffle xor %n, %o, %w : i32",
+        ("sm_90", "cpu"),
+        "'gpu.shuffle' of 64 work-items, where a subgroup has 32",
+    ),
     ('gpu.printf "%s", %n : i32', ALL, "'gpu.printf': '%s' asks for a string, which kernels do not have"),
     ('gpu.printf "%d"', ALL, "asks for 1 argument, and there are 0 (give 1, or write %% for a percent sign)"),
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
@@ -148,6 +153,30 @@ def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: st
             assert in_child(cpu_harness.compile_module, text, tmp_path)
         else:
             assert compile_module(text, target).object
+
+
+@pytest.mark.parametrize(
+    ("attribution", "message"),
+    [
+        (
+            "workgroup(%s: memref<8xf32>)",
+            "workgroup memory of type memref<8xf32>: write #gpu.address_space<wo",
+        ),
+        ("workgroup(%s: memref<?xf32, 3>)", "workgroup memory of type memref<?xf32, 3>: write its size"),
+        ("private(%s: memref<?xf32>)", "private memory of type memref<?xf32>: write its size"),
+    ],
+)
+def test_workgroup_memory_has_a_space_and_all_memory_a_size(tmp_path, attribution: str, message: str) -> None:
+    kind = attribution.partition(": ")[2][:-1]
+    text = f"""gpu.module @k {{
+  gpu.func @f(%x: f32, %i: index) {attribution} kernel {{
+    memref.store %x, %s[%i] : {kind}
+    gpu.return
+  }}
+}}"""
+    for target in ALL:
+        (found,) = refused(text, target, tmp_path).diagnostics
+        assert found.message.startswith(message)
 
 
 def test_errors_of_a_pass_have_types_target_and_advice(tmp_path) -> None:

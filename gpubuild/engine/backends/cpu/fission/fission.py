@@ -465,23 +465,40 @@ class _Fission:
         inside = {inner for op in ops for inner in nested(op)}
         if consumer is not None:
             inside.add(consumer)
-        interchanged = any(op in self.interchange.loops or op in self.interchange.guards for op in ops)
-        if interchanged and self.code.mask is None:
-            self.chunk_arrays.clear()  # their values belong to the segment before
-            for chunk in open_chunks(emit, self.extents):
-                ChunkCode(
-                    code=self.code,
-                    interchange=self.interchange,
-                    chunk_arrays=self.chunk_arrays,
-                    chunk=chunk,
-                    inside=inside,
-                ).run(ops, wanted)
-            return
+        if any(op in self.interchange.loops or op in self.interchange.guards for op in ops):
+            mask = self.code.mask
+            if mask is None:
+                self._chunks(ops, wanted, emit, inside)
+                return
+            # Chunks are for workgroups whose work-items are all in the mask, as in most.
+            taking_part = masks.count(emit, self.extents, mask.array)
+            both = if_op(emit, emit.compare(Compare.EQ, taking_part, self.extents.items), [], 2)
+            every, emit = (Emitter(terminator(region.blocks[0])) for region in both.regions)
+            self.code.mask = None
+            self._chunks(ops, wanted, every, inside)
+            self.code.mask = mask
         last = self._begin(ops, [value for value, _ in wanted], emit, inside)
         loops = self._loops(last, emit, inside)
         values = [(self.code.value(value, loops, loops.emit), array) for value, array in wanted]
         for value, array in values:
             store(value, array, loops)
+
+    def _chunks(
+        self,
+        ops: Sequence[ir.Operation],
+        wanted: Sequence[tuple[ir.Value, ir.Value]],
+        emit: Emitter,
+        inside: set[ir.Operation],
+    ) -> None:
+        self.chunk_arrays.clear()  # their values belong to the segment before
+        for chunk in open_chunks(emit, self.extents):
+            ChunkCode(
+                code=self.code,
+                interchange=self.interchange,
+                chunk_arrays=self.chunk_arrays,
+                chunk=chunk,
+                inside=inside,
+            ).run(ops, wanted)
 
     def _begin(
         self,

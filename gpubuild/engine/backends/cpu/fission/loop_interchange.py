@@ -3,7 +3,8 @@
 A loop inside that over work-items keeps LLVM from vectorising over work-items, as it vectorises innermost
 loops only. Where all work-items run the same iterations, or start at different ones and have the same step,
 a chunk of work-items may run one iteration after the other together. That pays when their accesses to
-memory are then next to each other. chunk_code builds such loops.
+memory are then next to each other, or when they only compute with elements that all of them load.
+chunk_code builds such loops.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
     POSITIONS,
     Uniformity,
+    body_operations,
     is_id,
     is_pure,
     operations,
@@ -28,6 +30,8 @@ _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
+_CHEAP = frozenset({"math.absf", "math.fma", "math.rsqrt", "math.sqrt"})
+_DIVISIONS = ("divs", "divu", "rem", "ceildiv", "floordiv")
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``<=`` of that kind
@@ -108,7 +112,7 @@ class Interchange:
             if inner.name == "scf.for":
                 pays |= self._consider(inner)
         good, bad = self._accesses(op, strided=strided)
-        if bad or not (pays or good):
+        if bad or not (pays or good or (not strided and self._only_computes(op))):
             self._forget(op)
             return False
         return True
@@ -135,6 +139,15 @@ class Interchange:
             elif not strided and any(slope != 0 for slope in slopes) and _follows(indices[-1], counter):
                 bad += 1
         return good, bad
+
+    def _only_computes(self, op: ir.Operation) -> bool:
+        """Return whether the iterations carry values computed from what all work-items load together."""
+        return len(op.results) > 0 and all(
+            is_pure(inner)
+            or _is_select(inner)
+            or (inner.name == "memref.load" and all(map(self.uniform, list(inner.operands)[1:])))
+            for inner in body_operations(op.regions[0].blocks[0])
+        )
 
     def _is_uniform(self, value: ir.Value) -> bool:
         """Return whether all work-items that run an iteration together have the same ``value``."""
@@ -220,6 +233,20 @@ def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _without_loops(inner)
+
+
+def _is_select(op: ir.Operation) -> bool:
+    """Return whether ``op`` is a ``scf.if`` of cheap operations, which LLVM turns into selects."""
+    if op.name != "scf.if":
+        return False
+    inside = [inner for region in op.regions for block in region.blocks for inner in body_operations(block)]
+    return all(_is_cheap(inner) or _is_select(inner) for inner in inside)
+
+
+def _is_cheap(op: ir.Operation) -> bool:
+    """Return whether work-items may compute ``op`` needlessly, as all do if some need it."""
+    dialect, _, name = op.name.partition(".")
+    return op.name in _CHEAP or (dialect == "arith" and not name.startswith(_DIVISIONS))
 
 
 def _follows(value: ir.Value, counter: ir.Value) -> bool:
