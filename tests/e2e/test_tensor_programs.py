@@ -194,6 +194,12 @@ UNKNOWN = {
         "op was not bufferized",
         "write it as a linalg.generic",
     ),
+    "TOSA": ("tosa.exp %x : (tensor<4xf32>) -> tensor<4xf32>", "hint: write `pipeline: tosa`"),
+    "freed by hand": (
+        "arith.negf %x : tensor<4xf32>\n  memref.dealloc %m : memref<4xf32>",
+        "memory free side-effect on MemRef value not supported!",
+        "leave memref.dealloc out",
+    ),
 }
 
 
@@ -202,7 +208,7 @@ def test_what_to_do_about_other_operations(tmp_path: Path, name: str) -> None:
     """Those of other projects, whose own tools lower them, and those that the pipeline does not lower."""
     operation, *advice = UNKNOWN[name]
     (tmp_path / "a.mlir").write_text(
-        "func.func @f(%x: tensor<4xf32>, %i: tensor<4x1xindex>) -> tensor<4xf32> {\n"
+        "func.func @f(%x: tensor<4xf32>, %i: tensor<4x1xindex>, %m: memref<4xf32>) -> tensor<4xf32> {\n"
         f"  %y = {operation}\n"
         "  return %y : tensor<4xf32>\n}\n"
     )
@@ -211,6 +217,6 @@ def test_what_to_do_about_other_operations(tmp_path: Path, name: str) -> None:
     )
     outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     assert outcome.code == 1
-    assert "a.mlir:2:" in outcome.err
+    assert f"a.mlir:{2 + operation.count(chr(10))}:" in outcome.err
     for text in advice:
         assert text in outcome.err

@@ -57,10 +57,16 @@ _BUFFERIZE = (
     "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
-_NO_LOWERING = (
-    "the pipeline has no code for this operation: write it as a linalg.generic, "
-    "in which tensor.extract reads single elements"
-)
+# Errors of the passes, and what to do about them.
+_HINTS = {
+    "op was not bufferized": (
+        "the pipeline has no code for this operation: write it as a linalg.generic, "
+        "in which tensor.extract reads single elements"
+    ),
+    "memory free side-effect on MemRef value not supported!": (
+        "leave memref.dealloc out: the pipeline frees memory after its last use"
+    ),
+}
 _OUTLINE = (
     "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
     "func.func(scf-parallel-for-to-nested-fors),canonicalize,cse)"
@@ -88,8 +94,10 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     try:
         run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
     except StepError as error:
-        if any(found.message == "op was not bufferized" for found in error.diagnostics):
-            raise error.with_(hint=_NO_LOWERING) from error.__cause__
+        if found := [op for op in error.diagnostics if op.message in _HINTS]:
+            of_tosa = name != "tosa" and "tosa." in found[0].source_line
+            hint = "write `pipeline: tosa`, which lowers TOSA, too" if of_tosa else _HINTS[found[0].message]
+            raise error.with_(hint=hint) from error.__cause__
         raise
 
 
@@ -168,7 +176,8 @@ def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
     Loops are merged with their neighbours alone.
     """
     for fill in operations(module.operation, ("linalg.fill",)):
-        for number, use in enumerate(list(fill.results[0].uses)):
+        uses = list(fill.results[0].uses) if len(fill.results) else []  # one of memory has no result
+        for number, use in enumerate(uses):
             user = use.owner.operation
             if number:
                 own = Emitter(user).copy(fill)
