@@ -22,8 +22,8 @@ from gpubuild.support.frozen import frozen
 # calls, which the second `convert-to-llvm` lowers.
 PASSES = (
     "builtin.module(expand-realloc,convert-linalg-to-loops,convert-vector-to-scf,lower-affine,convert-scf-to-cf,"
-    "expand-strided-metadata,lower-affine,convert-nvgpu-to-nvvm,gpu-to-llvm,convert-to-llvm,"
-    "convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
+    "expand-strided-metadata,lower-affine,convert-vector-to-llvm,convert-nvgpu-to-nvvm,gpu-to-llvm,"
+    "convert-to-llvm,convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
 )
 _HINTS = {  # for operations that upstream's conversion does not lower
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
