@@ -57,16 +57,26 @@ _BUFFERIZE = (
     "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
-# Errors of the passes, and what to do about them.
-_HINTS = {
-    "op was not bufferized": (
+# An error of the passes, a part of its source line, and what to do about it.
+_HINTS = (
+    ("op was not bufferized", "tosa.", "write `pipeline: tosa`, which lowers TOSA, too"),
+    (
+        "op was not bufferized",
+        "",
         "the pipeline has no code for this operation: write it as a linalg.generic, "
-        "in which tensor.extract reads single elements"
+        "in which tensor.extract reads single elements",
     ),
-    "memory free side-effect on MemRef value not supported!": (
-        "leave memref.dealloc out: the pipeline frees memory after its last use"
+    (
+        "memory free side-effect on MemRef value not supported!",
+        "",
+        "leave memref.dealloc out: the pipeline frees memory after its last use",
     ),
-}
+    (
+        "ops with unknown memory side effects are not supported",
+        "gpu.host_register",
+        "leave it out: the pipeline copies what kernels use",
+    ),
+)
 _OUTLINE = (
     "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
     "func.func(scf-parallel-for-to-nested-fors),canonicalize,cse)"
@@ -94,10 +104,10 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     try:
         run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
     except StepError as error:
-        if found := [op for op in error.diagnostics if op.message in _HINTS]:
-            of_tosa = name != "tosa" and "tosa." in found[0].source_line
-            hint = "write `pipeline: tosa`, which lowers TOSA, too" if of_tosa else _HINTS[found[0].message]
-            raise error.with_(hint=hint) from error.__cause__
+        for message, part, hint in _HINTS:
+            seen = any(d.message == message and part in d.source_line for d in error.diagnostics)
+            if seen and f"pipeline: {name}" not in hint:
+                raise error.with_(hint=hint) from error.__cause__
         raise
 
 
@@ -216,7 +226,16 @@ def _map_to_launches(module: ir.Module, state: TensorLowering) -> None:
         parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", state.warn)
 
 
-def _use_device_memory(module: ir.Module, _: TensorLowering) -> None:
+def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
+    for launch in operations(module.operation, ("gpu.launch_func",)):
+        for value in launch.operands:
+            if isinstance(parallel_loops.root(value).type, ir.UnrankedMemRefType):
+                cast = value.owner.operation
+                raise StepError(
+                    "kernels cannot use memory of unknown rank",
+                    diagnostics=[about(cast, "the rank is unknown before this", state.source)],
+                    hint="give it a rank where it comes from, such as memref<?x?xf32> for memref<*xf32>",
+                )
     for function in _defined(module):
         device_memory.use_device_memory(function, module.operation)
 
