@@ -33,6 +33,8 @@ _REPLACE_PASSES = (
     "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
     "or replace those (`passes: {host: …}`)"
 )
+# Other compilers write what their target is. Host code is compiled for the machine of the build.
+_OTHER_MACHINE = ("llvm.data_layout", "llvm.target_triple")
 _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
@@ -129,6 +131,9 @@ def _device_codes(number: int, io: StepIO) -> list[bytes]:
 
 def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
     """Lower a host module to the LLVM dialect in place, by ``passes`` if given, else by our own."""
+    for name in _OTHER_MACHINE:
+        if name in module.operation.attributes:
+            del module.operation.attributes[name]
     object_code.return_exit_code(module)
     if not passes:
         tasks = async_ops.lower_regions(module, source)

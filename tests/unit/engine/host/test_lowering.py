@@ -138,6 +138,17 @@ def test_other_mains_stay_as_they_are(tmp_path: Path, text: str, signature: str)
     assert signature in lowered(tmp_path, text, ALONE).text("llvm")
 
 
+def test_the_machine_is_that_of_the_build(tmp_path: Path) -> None:
+    text = (
+        'module attributes {llvm.data_layout = "e-m:e-p:32:32", llvm.target_triple = "riscv32"} {\n'
+        "  func.func @f() -> memref<4xf32> {\n    %m = memref.alloc() : memref<4xf32>\n"
+        "    return %m : memref<4xf32>\n  }\n}\n"
+    )
+    llvm = lowered(tmp_path, text, ALONE).text("llvm")
+    assert "riscv32" not in llvm
+    assert "p:32:32" not in llvm
+
+
 def test_vectors_of_several_dimensions_are_printed(tmp_path: Path) -> None:
     text = "func.func @f(%v: vector<2x2xf32>) { vector.print %v : vector<2x2xf32>\n return }"
     assert "@printF32" in lowered(tmp_path, text, ALONE).text("llvm")
