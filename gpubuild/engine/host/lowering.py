@@ -27,6 +27,7 @@ PASSES = (
 )
 _HINTS = {  # for operations that upstream's conversion does not lower
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
+    "spirv.": "a spirv.module cannot be linked: write a gpu.module, and list the target spirv",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
 }
 _REPLACE_PASSES = (

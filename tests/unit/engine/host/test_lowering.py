@@ -168,6 +168,15 @@ def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> No
     assert error.stage == "translate host"
 
 
+def test_kernels_in_spirv_are_no_host_code(tmp_path: Path) -> None:
+    text = (
+        'spirv.module Logical GLSL450 {\n  spirv.func @f() "None" {\n    spirv.Return\n  }\n}\n'
+        "func.func @g() { return }\n"
+    )
+    error = failing_step(tmp_path / "w", StepKind.HOST, ALONE, {"host": text}, OUTPUTS)
+    assert error.hint.startswith("a spirv.module cannot be linked: write a gpu.module")
+
+
 def test_a_pipeline_of_the_users_replaces_ours(tmp_path: Path) -> None:
     given = HostParams(modules=(), offload=Offload.DISPATCH, passes="builtin.module(no-such-pass)")
     error = failing_step(tmp_path, StepKind.HOST, given, {"host": "func.func @f() { return }"}, OUTPUTS)
