@@ -1,6 +1,6 @@
-"""Warnings about work that stays on the host, and about host memory that kernels access.
+"""Warnings about work that stays on the host, host memory that kernels access, and a main that takes memory.
 
-Both are correct programs: loops run on one thread of the host, and CPUs read the host's memory.
+The first two are correct programs: loops run on one thread of the host, and CPUs read the host's memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations
+from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name
 from gpubuild.engine.source.launch_checks import argument_values, launches
 from gpubuild.errors import Diagnostic
 
@@ -48,6 +48,22 @@ def _is_mapped(op: ir.Operation) -> bool:
     prefix, words = _MAPPED[op.name]
     text = str(op.attributes["mapping"])
     return any(prefix + word in text for word in words)
+
+
+def find_main_with_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return a warning about a ``main`` that takes memory, unless it is there for C to call."""
+    for view in module.body:
+        op = view.operation
+        if op.name != "func.func" or symbol_name(op) != "main" or "llvm.emit_c_interface" in op.attributes:
+            continue
+        inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+        if op.regions[0].blocks and any(isinstance(kind, ir.ShapedType) for kind in inputs):
+            message = (
+                "as the main of a program this gets no memory: allocate it inside, or rename the "
+                "function, give it llvm.emit_c_interface and call it from a C source"
+            )
+            return [_warning(op, message, source)]
+    return []
 
 
 def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:

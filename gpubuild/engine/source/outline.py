@@ -132,6 +132,7 @@ def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
     warnings += launch_checks.drop_contradicted(module, lines)
     warnings += launch_checks.find_single(module, lines)
     warnings += host_work.find_mapped_loops(module, lines)
+    warnings += host_work.find_main_with_memory(module, lines)
     warnings += source_checks.find_misspelt(module, lines)
     return warnings
 
