@@ -251,6 +251,14 @@ def _argument(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return f"the kernel is gpu.func @{launch[1]}({' '.join(kernel[1].split())})" if kernel else ""
 
 
+def _launch_arguments(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    if where.location is None:
+        return ""
+    after = "\n".join(text.split("\n")[where.location.line - 1 :])[where.location.column - 1 :]
+    older = form_of_today("gpu.launch args(") if after.split("(")[0].strip() == "args" else ""
+    return older and f"{older} (this is a form of an older MLIR)"
+
+
 def _braces(where: Diagnostic, text: str) -> str:
     if where.location is None or not where.location.line:
         return ""
@@ -296,5 +304,6 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
         r"'scf\.parallel' op expects body to terminate with 'scf\.reduce'",
         _fixed("leave scf.yield out; a loop with results ends with `scf.reduce(%x : type) { … }`"),
     ),
+    (r"^expected '\{' to begin a region", _launch_arguments),
     (r"^use of undeclared SSA value name", _value),
 )

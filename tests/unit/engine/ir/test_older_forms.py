@@ -45,6 +45,7 @@ FORMS = [
     (KERNEL, "%z = llvm.mlir.zero : !llvm.ptr<f32>", "pointers have no element type"),
     (KERNEL, "gpu.return\n}\ngpu.module_end\ngpu.func @g() {", "leave it out"),
     (HOST, LAUNCH + " args(%p = %x) : f32 {\ngpu.terminator\n}", "leave `args(…)` out"),
+    (HOST, LAUNCH + "\n  args(%p = %x) : f32 {\ngpu.terminator\n}", "leave `args(…)` out"),
     (HOST, LAUNCH + " {\ngpu.return\n}", "ends with `gpu.terminator`"),
     (HOST, f'"gpu.launch_func"({SIX}) {{kernel = @f}} : {TYPES}', "`gpu.launch_func @module::@kernel"),
     (HOST, f'"gpu.launch_func"({SIX}) {{kernel = "f", kernel_module = @k}} : {TYPES}', "@module::@kernel"),
