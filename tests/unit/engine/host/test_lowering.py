@@ -122,6 +122,11 @@ def test_main_without_a_result_ends_with_zero(tmp_path: Path) -> None:
     assert "ret i32 0" in llvm
 
 
+def test_main_with_complex_constants_ends_with_zero(tmp_path: Path) -> None:
+    constant = "memref.global constant @c : memref<1xcomplex<f32>> = dense<[(0.5, 1.5)]>"
+    assert "ret i32 0" in lowered(tmp_path, f"{constant}\nfunc.func @main() {{ return }}", ALONE).text("llvm")
+
+
 @pytest.mark.parametrize(
     ("text", "signature"),
     [
