@@ -200,6 +200,12 @@ UNKNOWN = {
         "memory free side-effect on MemRef value not supported!",
         "leave memref.dealloc out",
     ),
+    "written argument": (
+        "scf.execute_region -> tensor<4xf32> { %n = arith.negf %x : tensor<4xf32>\n"
+        "  %d = bufferization.materialize_in_destination %n in %x : (tensor<4xf32>, tensor<4xf32>)"
+        " -> tensor<4xf32>\n  scf.yield %d : tensor<4xf32> }",
+        "give this one {bufferization.writable = true}",
+    ),
     "registered by hand": (
         "arith.negf %x : tensor<4xf32>\n  gpu.host_register %u : memref<*xf32>",
         "hint: leave it out: the pipeline copies",

@@ -16,7 +16,7 @@ from gpubuild.engine.ir import llvm, resource_objects, step_io
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.llvm import new_context, parse_assembly, parse_bitcode
-from gpubuild.engine.ir.query import first, operations
+from gpubuild.engine.ir.query import first, operations, readable
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -115,13 +115,11 @@ def return_exit_code(module: ir.Module) -> None:
 def _is_referred_to(module: ir.Module, name: str) -> bool:
     wanted = ir.FlatSymbolRefAttr.get(name)
 
-    def refers(op: ir.Operation, attribute: str) -> bool:
-        try:
-            return bool(op.attributes[attribute] == wanted)
-        except TypeError:  # `dense` complex numbers, for which the bindings have no class
-            return False
+    def refers(op: ir.Operation) -> bool:
+        values = (readable(op.attributes, attribute) for attribute in op.attributes)
+        return any(value == wanted for value in values if value is not None)
 
-    return first(module.operation, lambda op: any(refers(op, name) for name in op.attributes)) is not None
+    return first(module.operation, refers) is not None
 
 
 # A program must start on any machine of its architecture.

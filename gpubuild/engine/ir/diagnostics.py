@@ -304,6 +304,7 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
         r"'scf\.parallel' op expects body to terminate with 'scf\.reduce'",
         _fixed("leave scf.yield out; a loop with results ends with `scf.reduce(%x : type) { … }`"),
     ),
+    (r"^unexpected key: dimLevelType", _fixed("write `map = (d0, d1) -> (d0 : dense, d1 : compressed)`")),
     (r"^expected '\{' to begin a region", _launch_arguments),
     (r"^use of undeclared SSA value name", _value),
 )

@@ -51,6 +51,7 @@ RENAMED = {
     "scf.foreach_thread": "scf.forall",
     "tensor.pack": "linalg.pack",
     "tensor.unpack": "linalg.unpack",
+    "transform.structured.tile": "transform.structured.tile_using_for",
     "vector.extractelement": "vector.extract",
     "vector.insertelement": "vector.insert",
     "vector.splat": "vector.broadcast",
@@ -138,7 +139,7 @@ FORMS = (
         r"!llvm\.ptr<(?!\d)",
         "pointers have no element type: write `!llvm.ptr`, with a space `!llvm.ptr<3>`",
     ),
-    *(Form(old, rf"\b{re.escape(old)}\b", f"write `{new}`") for old, new in RENAMED.items()),
+    *(Form(old, rf"\b{re.escape(old)}(?![.\w])", f"write `{new}`") for old, new in RENAMED.items()),
     Form("spv.Return", r"\bspv\.(\w+)", r"write `spirv.\1`"),
     Form(
         'gpu.printf "%d" %x : i32',
@@ -174,6 +175,11 @@ FORMS = (
         "tensor.expand_shape %t [[0, 1]] : tensor<4xf32> into tensor<2x2xf32>",
         r"\b(tensor|memref)\.expand_shape\s+%[\w$.#]+\s*\[\[.*\]\]\s*:",
         r"write `\1.expand_shape %x [[0, 1]] output_shape [2, 2] : …`, with the sizes of the result",
+    ),
+    Form(
+        "linalg.matmul_transpose_b ins(%a, %b : …) outs(%c : …)",
+        r"\blinalg\.((?:batch_)?matmul)_transpose_[ab]\b",
+        r"write `linalg.\1 indexing_maps = […]`, with the transposed operand's dimensions exchanged",
     ),
     Form(
         "memref<4xf32, offset: 0, strides: [1]>",

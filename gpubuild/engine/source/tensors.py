@@ -69,7 +69,13 @@ _HINTS = (
     (
         "memory free side-effect on MemRef value not supported!",
         "",
-        "leave memref.dealloc out: the pipeline frees memory after its last use",
+        "leave memref.dealloc out: the pipeline frees what it allocates",
+    ),
+    (
+        "'bufferization.materialize_in_destination' op not bufferizable under the given constraints: "
+        "would write to read-only buffer",
+        "",
+        "arguments are not written: give this one {bufferization.writable = true}",
     ),
     (
         "ops with unknown memory side effects are not supported",
@@ -180,6 +186,14 @@ def _separate_results(module: ir.Module, _: TensorLowering) -> None:
                 end.operands[number] = carried_tensors.copied(end, value)
 
 
+def _drop_deallocations(module: ir.Module, _: TensorLowering) -> None:
+    """Erase ``memref.dealloc`` of memory that the function allocates: upstream's pass refuses and adds it."""
+    for free in operations(module.operation, ("memref.dealloc",)):
+        made = defining_op(free.operands[0])
+        if made is not None and made.name == "memref.alloc":
+            free.erase()
+
+
 def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
     """Give each user of a filled tensor its own in front of it: each would copy a common one.
 
@@ -263,6 +277,7 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     Pass(name="keep-carried-tensors", run=lambda module, _: carried_tensors.keep_carried(module.operation)),
     Pass(name="keep-arguments", run=_keep_arguments),
     Pass(name="separate-results", run=_separate_results),
+    Pass(name="drop-deallocations", run=_drop_deallocations),
     upstream("bufferize", _BUFFERIZE),
     Pass(name="split-reductions", run=_each_function(reductions.split)),
     Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),

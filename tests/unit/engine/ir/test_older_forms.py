@@ -85,6 +85,7 @@ FORMS = [
         "`memref.expand_shape %x [[0, 1]] output_shape",
     ),
     (HOST, "scf.parallel (%i) = (%c) to (%c) step (%c) {\nscf.yield\n}", "leave scf.yield out"),
+    ("{}", '#s = #sparse_tensor.encoding<{\n  dimLevelType = ["dense"]\n}>', "`map = "),
     ("{}", "spv.module Logical GLSL450 {\n}", "`spirv.module`"),
     ("{}", "func.func @main(%c: i1) {\ncond_br %c, ^a, ^a\n^a:\nreturn\n}", "`cf.cond_br`"),
 ]
