@@ -18,6 +18,7 @@ from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import carried_tensors, device_memory, parallel_loops, reductions, token_chains
+from gpubuild.engine.source.exports import PRINTS
 from gpubuild.errors import StepError
 
 # Control flow is lowered first: passes to linalg refuse its tosa.yield.
@@ -163,7 +164,10 @@ def _generalize(module: ir.Module, _: TensorLowering) -> None:
 
 
 def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
-    """Forbid writes to the caller's tensors, which upstream allows by default."""
+    """Forbid writes to the caller's tensors, which upstream allows by default.
+
+    Functions that print only read; upstream expects writes of functions that it does not see.
+    """
     writable = "bufferization.writable"
     for function in _defined(module):
         kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
@@ -175,6 +179,12 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
                 named.setdefault(writable, ir.BoolAttr.get(False))
             found.append(ir.DictAttr.get(named))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
+    reads = ir.ArrayAttr.get([ir.DictAttr.get({"bufferization.access": ir.StringAttr.get("read")})])
+    for function in operations(module.operation, ("func.func",)):
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        is_print = PRINTS.fullmatch(symbol_name(function)) and not function.regions[0].blocks
+        if is_print and [type(of) for of in kind.inputs] == [ir.UnrankedTensorType]:
+            function.attributes["arg_attrs"] = reads
 
 
 def _separate_results(module: ir.Module, _: TensorLowering) -> None:
