@@ -169,6 +169,20 @@ def test_copies_and_frees(tmp_path: Path, shared_cache: dict[str, str]) -> None:
         assert [message in shown for shown in found[case]] == [True] * bool(message), case
 
 
+def test_a_main_that_waits_for_memory(tmp_path: Path, shared_cache: dict[str, str]) -> None:
+    kernels = MODULE.replace("BODY", "").replace("@host", "@main")
+    (tmp_path / "k.mlir").write_text(kernels.replace("func.func private @unknown(memref<64xf32>)\n", ""))
+    called = kernels.replace("memref<64xf32>) {", "memref<64xf32>) attributes {llvm.emit_c_interface} {")
+    (tmp_path / "called.mlir").write_text(called)
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms:\n  p: {sources: [k.mlir]}\n"
+        "  called: {sources: [called.mlir], product: object}\n"
+    )
+    built = gpubuild("build", "-q", cwd=tmp_path, env=shared_cache)
+    assert "warning: as the main of a program this gets no memory: allocate it inside" in built.err
+    assert built.err.count("warning: ") == 1
+
+
 def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
     (tmp_path / "host.mlir").write_text("func.func @alone() { return }\n")
     (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))

@@ -65,3 +65,24 @@ func.func @nested(%a: tensor<4xf32>, %n: index) -> tensor<4xf32> {
 // CHECK: materialize_in_destination
 // CHECK-NOT: materialize_in_destination
 // CHECK: scf.yield [[S]]
+
+// So do loops in loops in loops.
+func.func @deeper(%a: tensor<4xf32>, %n: index, %v: f32) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> tensor<4xf32> {
+    %s = scf.for %j = %c0 to %n step %c1 iter_args(%y = %x) -> tensor<4xf32> {
+      %t = scf.for %k = %c0 to %n step %c1 iter_args(%z = %y) -> tensor<4xf32> {
+        %w = tensor.insert %v into %z[%k] : tensor<4xf32>
+        scf.yield %w : tensor<4xf32>
+      }
+      scf.yield %t : tensor<4xf32>
+    }
+    scf.yield %s : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @deeper
+// CHECK: materialize_in_destination
+// CHECK-NOT: materialize_in_destination
+// CHECK: return

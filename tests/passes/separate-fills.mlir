@@ -11,3 +11,10 @@ func.func @f(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
 // CHECK-NEXT: linalg.matmul {{.*}} outs([[ONE]] :
 // CHECK-NEXT: [[OTHER:%.*]] = linalg.fill
 // CHECK-NEXT: linalg.matmul {{.*}} outs([[OTHER]] :
+
+// CHECK-LABEL: @memory
+// CHECK-NEXT: linalg.fill
+func.func @memory(%m: memref<4xf32>, %x: f32) {
+  linalg.fill ins(%x : f32) outs(%m : memref<4xf32>)
+  return
+}

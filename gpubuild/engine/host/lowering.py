@@ -22,17 +22,20 @@ from gpubuild.support.frozen import frozen
 # calls, which the second `convert-to-llvm` lowers.
 PASSES = (
     "builtin.module(expand-realloc,convert-linalg-to-loops,convert-vector-to-scf,lower-affine,convert-scf-to-cf,"
-    "expand-strided-metadata,lower-affine,convert-nvgpu-to-nvvm,gpu-to-llvm,convert-to-llvm,"
-    "convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
+    "expand-strided-metadata,lower-affine,convert-vector-to-llvm,convert-nvgpu-to-nvvm,gpu-to-llvm,"
+    "convert-to-llvm,convert-math-to-libm,convert-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
 )
 _HINTS = {  # for operations that upstream's conversion does not lower
     "gpu.alloc": "memory spaces of host memrefs must be numbers, or better left out",
+    "spirv.": "a spirv.module cannot be linked: write a gpu.module, and list the target spirv",
     "gpu.printf": "only kernels can use it; host code calls printf of the C library",
 }
 _REPLACE_PASSES = (
     "lower it before the host's passes (`passes: {source: …}` in targets.yaml), "
     "or replace those (`passes: {host: …}`)"
 )
+# Other compilers write what their target is. Host code is compiled for the machine of the build.
+_OTHER_MACHINE = ("llvm.data_layout", "llvm.target_triple")
 _TASK_PASSES = "builtin.module(convert-scf-to-cf,convert-async-to-llvm)"
 _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 
@@ -141,6 +144,9 @@ def _device_codes(number: int, io: StepIO) -> list[bytes]:
 
 def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
     """Lower a host module to the LLVM dialect in place, by ``passes`` if given, else by our own."""
+    for name in _OTHER_MACHINE:
+        if name in module.operation.attributes:
+            del module.operation.attributes[name]
     object_code.return_exit_code(module)
     if not passes:
         tasks = async_ops.lower_regions(module, source)

@@ -16,7 +16,7 @@ from gpubuild.engine.ir import llvm, resource_objects, step_io
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.llvm import new_context, parse_assembly, parse_bitcode
-from gpubuild.engine.ir.query import first, operations
+from gpubuild.engine.ir.query import first, operations, readable
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import StepError
@@ -114,8 +114,12 @@ def return_exit_code(module: ir.Module) -> None:
 
 def _is_referred_to(module: ir.Module, name: str) -> bool:
     wanted = ir.FlatSymbolRefAttr.get(name)
-    refers = first(module.operation, lambda op: any(value == wanted for _, value in op.attributes.items()))
-    return refers is not None
+
+    def refers(op: ir.Operation) -> bool:
+        values = (readable(op.attributes, attribute) for attribute in op.attributes)
+        return any(value == wanted for value in values if value is not None)
+
+    return first(module.operation, refers) is not None
 
 
 # A program must start on any machine of its architecture.

@@ -139,9 +139,28 @@ _FOREIGN = {
     "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
     "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-linalg",
     "vhlo": "stablehlo-translate --deserialize, then stablehlo-opt --stablehlo-legalize-to-linalg",
+    "mhlo": ("mlir-hlo-opt --hlo-legalize-to-stablehlo, then stablehlo-opt --stablehlo-legalize-to-linalg"),
+    "tt": "triton-shared-opt --triton-to-linalg-experimental",
     "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
 }
 _FOREIGN_NAME = re.compile(rf"""[!"\s]({"|".join(_FOREIGN)})\.""")
+
+
+_OF_ANOTHER_PROJECT = "lower it to dialects of MLIR first, with the tools of the project that it belongs to"
+_UNREGISTERED = re.compile(
+    r"""operation being parsed with an unregistered dialect|`([!#])"(\w+)"<"(.*)">` \w+ created with unreg"""
+)
+
+
+def _of_unknown_dialect(first: Diagnostic) -> Diagnostic:
+    """Name the operation, type or attribute: MLIR's message is about an option of its own tools."""
+    found = _UNREGISTERED.match(first.message)
+    if found is None:
+        return first
+    column = first.location.column if first.location else 0
+    name = "".join(re.findall(r"\"([\w$.]+)\"\s*$", first.source_line[: column - 1]))
+    name = f"{found[1]}{found[2]}.{found[3]}" if found[2] else name
+    return replace(first, message=f"'{name}' is of a dialect that MLIR does not have")
 
 
 def advise(error: StepError, text: str) -> StepError:
@@ -150,7 +169,8 @@ def advise(error: StepError, text: str) -> StepError:
         return error
     first = error.diagnostics[0]
     notes = tuple(note for note in first.notes if not note.message.startswith("Available dialects"))
-    shown = error.with_(diagnostics=(replace(first, notes=notes), *error.diagnostics[1:]))
+    described = _of_unknown_dialect(replace(first, notes=notes))
+    shown = error.with_(diagnostics=(described, *error.diagnostics[1:]))
     if today := form_of_today(first.source_line):
         return shown.with_(hint=f"{today} (this is a form of an older MLIR)")
     if foreign := _FOREIGN_NAME.search(first.source_line):
@@ -173,7 +193,7 @@ def _near(word: str, known: Iterable[str], sign: str = "", otherwise: str = "") 
 def _dialect(found: re.Match[str], where: Diagnostic, text: str) -> str:
     listed = next((n.message for n in where.notes if n.message.startswith("Available dialects")), "")
     known = re.findall(r"[a-z_\d]+", listed.partition(":")[2].partition(";")[0])
-    return _near(found[1], known, otherwise=f"known dialects: {', '.join(known)}" if known else "")
+    return _near(found[1], known, otherwise=_OF_ANOTHER_PROJECT if known else "")
 
 
 def _bare(found: re.Match[str], where: Diagnostic, text: str) -> str:
@@ -266,6 +286,14 @@ def _types(found: re.Match[str], where: Diagnostic, text: str) -> str:
     return "an operation ends with its types, as in `memref.load %m[%i] : memref<?xf32>`"
 
 
+def _launch_arguments(found: re.Match[str], where: Diagnostic, text: str) -> str:
+    if where.location is None:
+        return ""
+    after = "\n".join(text.split("\n")[where.location.line - 1 :])[where.location.column - 1 :]
+    older = form_of_today("gpu.launch args(") if after.split("(")[0].strip() == "args" else ""
+    return older and f"{older} (this is a form of an older MLIR)"
+
+
 def _braces(where: Diagnostic, text: str) -> str:
     if where.location is None or not where.location.line:
         return ""
@@ -302,10 +330,17 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"'([^']+)' does not reference a valid function", _function),
     (r"^block with no terminator", _terminator),
     (r"got \d+ kernel operands but expected|type of function argument \d+ does not match", _argument),
+    (_UNREGISTERED.pattern, _fixed(_OF_ANOTHER_PROJECT)),
     (
-        r"^operation being parsed with an unregistered dialect",
-        _fixed("gpubuild does not have this operation and could not lower it: use one of MLIR's dialects"),
+        r"custom op 'bufferization\.to_(tensor|buffer)' (?:expected 'to'|invalid kind of type)",
+        lambda found, where, text: f"write both types: `bufferization.to_{found[1]} %x : type to type`",
     ),
+    (
+        r"'scf\.parallel' op expects body to terminate with 'scf\.reduce'",
+        _fixed("leave scf.yield out; a loop with results ends with `scf.reduce(%x : type) { … }`"),
+    ),
+    (r"^unexpected key: dimLevelType", _fixed("write `map = (d0, d1) -> (d0 : dense, d1 : compressed)`")),
+    (r"^expected '\{' to begin a region", _launch_arguments),
     (r"^use of undeclared SSA value name", _value),
     (r"expects different type than prior uses: '(index|[if]\d+)' vs '(index|[if]\d+)'$", _conversion),
     (r"^'arith\.(\w+)' op operand #\d+ must be [\w-]+-like.*, but got '(index|[if]\d+)'$", _arithmetic),

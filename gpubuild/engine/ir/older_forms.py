@@ -28,7 +28,34 @@ STANDARD = {
     "trunci": "arith.trunci", "memref_cast": "memref.cast", "splat": "vector.broadcast",
     "br": "cf.br", "cond_br": "cf.cond_br", "assert": "cf.assert",
     "call_indirect": "func.call_indirect", "func": "func.func",
+    "uitofp": "arith.uitofp", "fptoui": "arith.fptoui", "bitcast": "arith.bitcast",
+    "maxf": "arith.maximumf", "minf": "arith.minimumf", "ceilf": "math.ceil", "floorf": "math.floor",
+    "powf": "math.powf", "atan2": "math.atan2", "copysign": "math.copysign", "log2": "math.log2",
+    "shift_left": "arith.shli", "shift_right_signed": "arith.shrsi", "shift_right_unsigned": "arith.shrui",
+    "atomic_rmw": "memref.atomic_rmw", "tensor_cast": "tensor.cast", "subtensor": "tensor.extract_slice",
+    "tensor_load": "bufferization.to_tensor", "memref_reshape": "memref.reshape",
+    "global_memref": "memref.global", "get_global_memref": "memref.get_global",
 }  # fmt: skip
+# Operations that have another name.
+RENAMED = {
+    "arith.maxf": "arith.maximumf",
+    "arith.minf": "arith.minimumf",
+    "bufferization.to_memref": "bufferization.to_buffer",
+    "linalg.init_tensor": "tensor.empty() : tensor<…>",
+    "llvm.mlir.cast": "builtin.unrealized_conversion_cast",
+    "llvm.mlir.null": "llvm.mlir.zero : !llvm.ptr",
+    "math.abs": "math.absf",
+    "memref.buffer_cast": "bufferization.to_buffer",
+    "memref.tensor_load": "bufferization.to_tensor",
+    "memref.tensor_store": "bufferization.materialize_in_destination",
+    "scf.foreach_thread": "scf.forall",
+    "tensor.pack": "linalg.pack",
+    "tensor.unpack": "linalg.unpack",
+    "transform.structured.tile": "transform.structured.tile_using_for",
+    "vector.extractelement": "vector.extract",
+    "vector.insertelement": "vector.insert",
+    "vector.splat": "vector.broadcast",
+}
 _BARE = re.compile(r"^\s*(?:%[\w$.]+(?::\d+)?(?:\s*,\s*%[\w$.]+)*\s*=\s*)?(?:std\.)?([a-z]\w*)(?=[\s(@])")
 
 
@@ -112,14 +139,63 @@ FORMS = (
         r"!llvm\.ptr<(?!\d)",
         "pointers have no element type: write `!llvm.ptr`, with a space `!llvm.ptr<3>`",
     ),
-    Form("llvm.mlir.null : !llvm.ptr", r"\bllvm\.mlir\.null\b", "write `llvm.mlir.zero : !llvm.ptr`"),
+    *(Form(old, rf"\b{re.escape(old)}(?![.\w])", f"write `{new}`") for old, new in RENAMED.items()),
+    Form("spv.Return", r"\bspv\.(\w+)", r"write `spirv.\1`"),
+    Form(
+        'gpu.printf "%d" %x : i32',
+        r"\bgpu\.printf\s+\"(?:[^\"\\]|\\.)*\"\s*%",
+        'write a comma: `gpu.printf "…", %x : type`',
+    ),
+    Form(
+        "gpu.all_reduce max %x {} : (f32) -> f32",
+        r"\bgpu\.(?:all|subgroup)_reduce\s+(max|min)\b",
+        r"write `\1imumf`, `\1si` or `\1ui`",
+    ),
+    Form(
+        "vector.reduction <maxf>, %v : vector<4xf32> into f32",
+        r"(?:\bvector\..*<|\batomic_rmw\s+\"?)(max|min)f\b",
+        r"write `\1imumf`",
+    ),
+    Form(
+        'vector.reduction "add", %v : vector<4xf32> into f32',
+        r"\bvector\.reduction\s+\"(\w+)\"",
+        r"write `vector.reduction <\1>`",
+    ),
+    Form(
+        "scf.reduce(%x) : f32 {",
+        r"\bscf\.reduce\s*\(\s*%[\w$.#]+\s*\)\s*:",
+        "write `scf.reduce(%x : type) { … }` at the end of the scf.parallel, without scf.yield",
+    ),
+    Form(
+        "linalg.fill(%x, %m) : f32, memref<?xf32>",
+        r"\blinalg\.(\w+)\s*\(\s*%",
+        r"write `linalg.\1 ins(%x : type) outs(%m : type)`",
+    ),
+    Form(
+        "tensor.expand_shape %t [[0, 1]] : tensor<4xf32> into tensor<2x2xf32>",
+        r"\b(tensor|memref)\.expand_shape\s+%[\w$.#]+\s*\[\[.*\]\]\s*:",
+        r"write `\1.expand_shape %x [[0, 1]] output_shape [2, 2] : …`, with the sizes of the result",
+    ),
+    Form(
+        "linalg.matmul_transpose_b ins(%a, %b : …) outs(%c : …)",
+        r"\blinalg\.((?:batch_)?matmul)_transpose_[ab]\b",
+        r"write `linalg.\1 indexing_maps = […]`, with the transposed operand's dimensions exchanged",
+    ),
+    Form(
+        "memref<4xf32, offset: 0, strides: [1]>",
+        r"\bmemref<[^<>]*,\s*offset\s*:",
+        "write `memref<4xf32, strided<[1], offset: 0>>`",
+    ),
+    Form(
+        "transform.structured.tile_using_for %op [4]",
+        r"\btile_using_for\s+%[\w$.#]+\s*\[",
+        "write `tile_sizes` in front of the list",
+    ),
     Form(
         "memref.dim %m, 0 : memref<?xf32>",
         r"\bmemref\.dim\s+%[\w$.]+\s*,\s*\d",
         "the dimension is a value of type index: `memref.dim %m, %index`",
     ),
-    Form("memref.buffer_cast %t", r"\bmemref\.buffer_cast\b", "write `bufferization.to_buffer`"),
-    Form("memref.tensor_load %m", r"\bmemref\.tensor_load\b", "write `bufferization.to_tensor`"),
     Form(
         "{nvvm.kernel: true}, {value: 1 : i32}",
         r"\{\s*[\w.]+: *(?:[\"\d]|true\b|false\b)",

@@ -77,6 +77,14 @@ def matching(
     return found
 
 
+def readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
+    """Return an attribute, or ``None`` for `dense` complex numbers: the bindings have no class for them."""
+    try:
+        return attributes[name]
+    except TypeError:
+        return None
+
+
 def first(root: ir.Operation, wanted: Callable[[ir.Operation], bool]) -> ir.Operation | None:
     """Return the first operation that is ``wanted``, in the order of :func:`matching`."""
     found: ir.Operation | None = None

@@ -26,7 +26,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import bytecode, contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import operations
+from gpubuild.engine.ir.query import operations, readable
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.model.digest import Digest, digest_bytes
@@ -159,7 +159,7 @@ class SourceResources:
         """Turn large `dense` attributes of constants into resources named by their content."""
         for op in operations(module.operation, tuple(_CONSTANTS)):
             name = _CONSTANTS[op.name]
-            value = _readable(op.attributes, name) if name in op.attributes else None
+            value = readable(op.attributes, name) if name in op.attributes else None
             if not isinstance(value, ir.DenseElementsAttr) or value.is_splat:
                 continue
             kind = ir.ShapedType(value.type)
@@ -298,7 +298,7 @@ class StepResources:
 
     def _digest_of_global(self, op: ir.Operation) -> str:
         attributes = op.attributes
-        value = _readable(attributes, _VALUE) if _VALUE in attributes else None
+        value = readable(attributes, _VALUE) if _VALUE in attributes else None
         if value is None or not _is_resource(value) or any(name in attributes for name in _SPECIAL):
             return ""
         digest = _digest(value) if _linkage(op) in _LINKAGES else ""
@@ -359,19 +359,12 @@ def _replace(
     def visit(op: ir.Operation) -> ir.WalkResult:
         attributes = op.attributes
         for name in list(attributes):
-            given = _readable(attributes, name)
+            given = readable(attributes, name)
             if given is not None and (new := replaced(given, op)) is not None:
                 attributes[name] = new
         return ir.WalkResult.ADVANCE
 
     root.walk(visit)
-
-
-def _readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
-    try:
-        return attributes[name]
-    except TypeError:  # `dense` complex numbers, for which the bindings have no class
-        return None
 
 
 def _bind(root: ir.Operation, data: Mapping[str, memoryview]) -> None:

@@ -108,6 +108,6 @@ def _of_equal_shape(op: ir.Operation, result: int) -> list[ir.Value]:
         carried = op.regions[0].blocks[0].arguments[1 + result]
         yielded = list(op.regions[0].blocks[0])[-1].operation.operands[result]
         into = defining_op(yielded)
-        is_kept = yielded == carried or (into is not None and into.name == _IN_DESTINATION)
+        is_kept = _begun(yielded) == carried or (into is not None and into.name == _IN_DESTINATION)
         return [op.operands[3 + result]] if is_kept else []
     return []

@@ -31,7 +31,7 @@ _READS = {
     "vector.gather": 0, "memref.prefetch": 0,
 }  # fmt: skip
 # Functions of the runtime that only read. One of a user may have a name that begins like these.
-_PRINTS = re.compile(r"printMemref(Shape|\dd)?((I|F|BF|C)\d+|Ind|Vector4x4xf32)")
+PRINTS = re.compile(r"printMemref(Shape|\dd)?((I|F|BF|C)\d+|Ind|Vector4x4xf32)")
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
 _KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 _GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
@@ -166,7 +166,7 @@ def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
         elif op.name in ("gpu.launch_func", "func.call"):
             inner = _parameter(op, number)
             if inner is None:
-                if op.name == "func.call" and _PRINTS.fullmatch(callee(op)):
+                if op.name == "func.call" and PRINTS.fullmatch(callee(op)):
                     continue
                 return True
             key = (hash(inner.owner), inner.arg_number)

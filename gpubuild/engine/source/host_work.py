@@ -1,7 +1,7 @@
 """Warnings about host code that works on CPUs, or by chance, and not on a GPU.
 
-Loops that stay on the host, host memory that kernels access or that the wrong operation frees, and copies
-that nothing waits for.
+Loops that stay on the host, host memory that kernels access or that the wrong operation frees, copies that
+nothing waits for, and a main that takes memory, which nothing passes to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations
+from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name
 from gpubuild.engine.source.launch_checks import argument_values, launches
 from gpubuild.errors import Diagnostic
 
@@ -52,6 +52,22 @@ def _is_mapped(op: ir.Operation) -> bool:
     prefix, words = _MAPPED[op.name]
     text = str(op.attributes["mapping"])
     return any(prefix + word in text for word in words)
+
+
+def find_main_with_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
+    """Return a warning about a ``main`` that takes memory, unless it is there for C to call."""
+    for view in module.body:
+        op = view.operation
+        if op.name != "func.func" or symbol_name(op) != "main" or "llvm.emit_c_interface" in op.attributes:
+            continue
+        inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+        if op.regions[0].blocks and any(isinstance(kind, ir.ShapedType) for kind in inputs):
+            message = (
+                "as the main of a program this gets no memory: allocate it inside, or rename the "
+                "function, give it llvm.emit_c_interface and call it from a C source"
+            )
+            return [_warning(op, message, source)]
+    return []
 
 
 def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:

@@ -134,6 +134,7 @@ def _check_launches(source: _Source, *, divergence: bool) -> list[Diagnostic]:
     warnings += host_work.find_mapped_loops(module, lines)
     warnings += host_work.find_wrong_frees(module, lines)
     warnings += host_work.find_unawaited(module, lines)
+    warnings += host_work.find_main_with_memory(module, lines)
     warnings += source_checks.find_misspelt(module, lines)
     return warnings
 

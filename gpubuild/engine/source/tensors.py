@@ -18,6 +18,7 @@ from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
 from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import carried_tensors, device_memory, parallel_loops, reductions, token_chains
+from gpubuild.engine.source.exports import PRINTS
 from gpubuild.errors import StepError
 
 # Control flow is lowered first: passes to linalg refuse its tosa.yield.
@@ -57,15 +58,37 @@ _BUFFERIZE = (
     "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
-_NO_LOWERING = (
-    "the pipeline has no code for this operation: write it as a linalg.generic, "
-    "in which tensor.extract reads single elements"
-)
-_SET_TOSA = "set `pipeline: tosa`, which lowers TOSA to linalg first"
-_UNKNOWN_EFFECTS = "ops with unknown memory side effects are not supported"
-_NO_LAUNCHES = (
-    "the pipeline makes kernels, launches and copies of functions on tensors; "
-    "compile functions with gpu operations in a program without `pipeline:`"
+# An error of the passes, a part of its source line, and what to do about it.
+_HINTS = (
+    ("op was not bufferized", "tosa.", "write `pipeline: tosa`, which lowers TOSA, too"),
+    (
+        "op was not bufferized",
+        "",
+        "the pipeline has no code for this operation: write it as a linalg.generic, "
+        "in which tensor.extract reads single elements",
+    ),
+    (
+        "memory free side-effect on MemRef value not supported!",
+        "",
+        "leave memref.dealloc out: the pipeline frees what it allocates",
+    ),
+    (
+        "'bufferization.materialize_in_destination' op not bufferizable under the given constraints: "
+        "would write to read-only buffer",
+        "",
+        "arguments are not written: give this one {bufferization.writable = true}",
+    ),
+    (
+        "ops with unknown memory side effects are not supported",
+        "gpu.host_register",
+        "leave it out: the pipeline copies what kernels use",
+    ),
+    (
+        "ops with unknown memory side effects are not supported",
+        "gpu.",
+        "the pipeline makes kernels, launches and copies of functions on tensors; "
+        "compile functions with gpu operations in a program without `pipeline:`",
+    ),
 )
 _OUTLINE = (
     "builtin.module(canonicalize,cse,gpu-launch-sink-index-computations,gpu-kernel-outlining,"
@@ -94,17 +117,11 @@ def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
     try:
         run_passes(module, PASSES, TensorLowering(name=name, source=source, io=io))
     except StepError as error:
-        for found in error.diagnostics:
-            if hint := _hint(found.message, found.source_line):
+        for message, part, hint in _HINTS:
+            seen = any(d.message == message and part in d.source_line for d in error.diagnostics)
+            if seen and f"pipeline: {name}" not in hint:
                 raise error.with_(hint=hint) from error.__cause__
         raise
-
-
-def _hint(message: str, line: str) -> str:
-    """Return what to do about an error of upstream's passes at an operation in ``line``."""
-    if message == "op was not bufferized":
-        return _SET_TOSA if "tosa." in line else _NO_LOWERING
-    return _NO_LAUNCHES if message == _UNKNOWN_EFFECTS and "gpu." in line else ""
 
 
 def run_range(text: str, pipeline: str, first: str, last: str = "", *, name: str = "") -> str:
@@ -153,7 +170,10 @@ def _generalize(module: ir.Module, _: TensorLowering) -> None:
 
 
 def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
-    """Forbid writes to the caller's tensors, which upstream allows by default."""
+    """Forbid writes to the caller's tensors, which upstream allows by default.
+
+    Functions that print only read; upstream expects writes of functions that it does not see.
+    """
     writable = "bufferization.writable"
     for function in _defined(module):
         kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
@@ -165,6 +185,12 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
                 named.setdefault(writable, ir.BoolAttr.get(False))
             found.append(ir.DictAttr.get(named))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
+    reads = ir.ArrayAttr.get([ir.DictAttr.get({"bufferization.access": ir.StringAttr.get("read")})])
+    for function in operations(module.operation, ("func.func",)):
+        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        is_print = PRINTS.fullmatch(symbol_name(function)) and not function.regions[0].blocks
+        if is_print and [type(of) for of in kind.inputs] == [ir.UnrankedTensorType]:
+            function.attributes["arg_attrs"] = reads
 
 
 def _separate_results(module: ir.Module, _: TensorLowering) -> None:
@@ -176,13 +202,22 @@ def _separate_results(module: ir.Module, _: TensorLowering) -> None:
                 end.operands[number] = carried_tensors.copied(end, value)
 
 
+def _drop_deallocations(module: ir.Module, _: TensorLowering) -> None:
+    """Erase ``memref.dealloc`` of memory that the function allocates: upstream's pass refuses and adds it."""
+    for free in operations(module.operation, ("memref.dealloc",)):
+        made = defining_op(free.operands[0])
+        if made is not None and made.name == "memref.alloc":
+            free.erase()
+
+
 def _separate_fills(module: ir.Module, _: TensorLowering) -> None:
     """Give each user of a filled tensor its own in front of it: each would copy a common one.
 
     Loops are merged with their neighbours alone.
     """
     for fill in operations(module.operation, ("linalg.fill",)):
-        for number, use in enumerate(list(fill.results[0].uses)):
+        uses = list(fill.results[0].uses) if len(fill.results) else []  # one of memory has no result
+        for number, use in enumerate(uses):
             user = use.owner.operation
             if number:
                 own = Emitter(user).copy(fill)
@@ -221,7 +256,16 @@ def _map_to_launches(module: ir.Module, state: TensorLowering) -> None:
         parallel_loops.map_to_launches(function, f"{symbol_name(function)}_kernels", state.warn)
 
 
-def _use_device_memory(module: ir.Module, _: TensorLowering) -> None:
+def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
+    for launch in operations(module.operation, ("gpu.launch_func",)):
+        for value in launch.operands:
+            if isinstance(parallel_loops.root(value).type, ir.UnrankedMemRefType):
+                cast = value.owner.operation
+                raise StepError(
+                    "kernels cannot use memory of unknown rank",
+                    diagnostics=[about(cast, "the rank is unknown before this", state.source)],
+                    hint="give it a rank where it comes from, such as memref<?x?xf32> for memref<*xf32>",
+                )
     for function in _defined(module):
         device_memory.use_device_memory(function, module.operation)
 
@@ -249,6 +293,7 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     Pass(name="keep-carried-tensors", run=lambda module, _: carried_tensors.keep_carried(module.operation)),
     Pass(name="keep-arguments", run=_keep_arguments),
     Pass(name="separate-results", run=_separate_results),
+    Pass(name="drop-deallocations", run=_drop_deallocations),
     upstream("bufferize", _BUFFERIZE),
     Pass(name="split-reductions", run=_each_function(reductions.split)),
     Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),

@@ -122,6 +122,11 @@ def test_main_without_a_result_ends_with_zero(tmp_path: Path) -> None:
     assert "ret i32 0" in llvm
 
 
+def test_main_with_complex_constants_ends_with_zero(tmp_path: Path) -> None:
+    constant = "memref.global constant @c : memref<1xcomplex<f32>> = dense<[(0.5, 1.5)]>"
+    assert "ret i32 0" in lowered(tmp_path, f"{constant}\nfunc.func @main() {{ return }}", ALONE).text("llvm")
+
+
 @pytest.mark.parametrize(
     ("text", "signature"),
     [
@@ -138,6 +143,22 @@ def test_other_mains_stay_as_they_are(tmp_path: Path, text: str, signature: str)
     assert signature in lowered(tmp_path, text, ALONE).text("llvm")
 
 
+def test_the_machine_is_that_of_the_build(tmp_path: Path) -> None:
+    text = (
+        'module attributes {llvm.data_layout = "e-m:e-p:32:32", llvm.target_triple = "riscv32"} {\n'
+        "  func.func @f() -> memref<4xf32> {\n    %m = memref.alloc() : memref<4xf32>\n"
+        "    return %m : memref<4xf32>\n  }\n}\n"
+    )
+    llvm = lowered(tmp_path, text, ALONE).text("llvm")
+    assert "riscv32" not in llvm
+    assert "p:32:32" not in llvm
+
+
+def test_vectors_of_several_dimensions_are_printed(tmp_path: Path) -> None:
+    text = "func.func @f(%v: vector<2x2xf32>) { vector.print %v : vector<2x2xf32>\n return }"
+    assert "@printF32" in lowered(tmp_path, text, ALONE).text("llvm")
+
+
 def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> None:
     text = (
         "// one\n// two\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"
@@ -150,6 +171,15 @@ def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> No
     assert error.message.startswith("host code cannot lower ")
     assert "passes" in error.hint
     assert error.stage == "translate host"
+
+
+def test_kernels_in_spirv_are_no_host_code(tmp_path: Path) -> None:
+    text = (
+        'spirv.module Logical GLSL450 {\n  spirv.func @f() "None" {\n    spirv.Return\n  }\n}\n'
+        "func.func @g() { return }\n"
+    )
+    error = failing_step(tmp_path / "w", StepKind.HOST, ALONE, {"host": text}, OUTPUTS)
+    assert error.hint.startswith("a spirv.module cannot be linked: write a gpu.module")
 
 
 def test_a_pipeline_of_the_users_replaces_ours(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ MISTAKES = {
     "unregistered": (
         "arith.addf %factor, %factor : f32",
         '"foo.addf"(%factor) : (f32) -> f32',
-        "gpubuild does not have this operation",
+        "lower it to dialects of MLIR first",
     ),
     "kernel on the host": ("gpu.func @scale", "func.func @scale", "`kernel` is for a gpu.func"),
     "no type": ("%factor, %factor : f32", "%factor, %factor", "an operation ends with its types"),
@@ -88,6 +88,7 @@ MISTAKES = {
     "number": ("func.call @other() : () -> ()", "%i = arith.addf %c1, %x : f32", "arith.sitofp, uitofp"),
     "no module": ("@kernels::@scale", "@scale", "write its gpu.module, too: @kernels::@scale"),
     "another project": ("arith.addf", "stablehlo.add", "lower 'stablehlo' to linalg"),
+    "dialect of another project": ("arith.addf", "gemmini.addf", "lower it to dialects of MLIR first"),
     "nothing known": ("gpu.func @scale", "gpu.func scale", ""),
 }
 
@@ -99,6 +100,20 @@ def test_hint(old: str, new: str, hint: str) -> None:
         error = refused(contexts.parse, RIGHT.replace(old, new, 1), source_name="k.mlir")
     assert error.hint.startswith(hint) if hint else not error.hint
     assert "Available dialects" not in error.render()
+
+
+@pytest.mark.parametrize(
+    ("new", "name"),
+    [
+        ('"foo.addf"(%factor) : (f32) -> f32', "foo.addf"),
+        ("builtin.unrealized_conversion_cast %factor : f32 to !foo.t<3>", "!foo.t<3>"),
+    ],
+)
+def test_what_is_of_an_unknown_dialect_is_named(new: str, name: str) -> None:
+    with contexts.context():
+        text = RIGHT.replace("arith.addf %factor, %factor : f32", new, 1)
+        error = refused(contexts.parse, text, source_name="k.mlir")
+    assert error.diagnostics[0].message == f"'{name}' is of a dialect that MLIR does not have"
 
 
 def test_a_pipeline_is_not_quoted_as_a_file() -> None:

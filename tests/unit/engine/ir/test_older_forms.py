@@ -45,6 +45,7 @@ FORMS = [
     (KERNEL, "%z = llvm.mlir.zero : !llvm.ptr<f32>", "pointers have no element type"),
     (KERNEL, "gpu.return\n}\ngpu.module_end\ngpu.func @g() {", "leave it out"),
     (HOST, LAUNCH + " args(%p = %x) : f32 {\ngpu.terminator\n}", "leave `args(…)` out"),
+    (HOST, LAUNCH + "\n  args(%p = %x) : f32 {\ngpu.terminator\n}", "leave `args(…)` out"),
     (HOST, LAUNCH + " {\ngpu.return\n}", "ends with `gpu.terminator`"),
     (HOST, f'"gpu.launch_func"({SIX}) {{kernel = @f}} : {TYPES}', "`gpu.launch_func @module::@kernel"),
     (HOST, f'"gpu.launch_func"({SIX}) {{kernel = "f", kernel_module = @k}} : {TYPES}', "@module::@kernel"),
@@ -73,6 +74,19 @@ FORMS = [
     ),
     (KERNEL, "vector.warp_execute_on_lane_0(%i)[32] {\n}", "`gpu.warp_execute_on_lane_0`"),
     ("{}", 'llvm.func @main(%x: !llvm<"float*">) {\nllvm.return\n}', "written as `f32`"),
+    (KERNEL, 'gpu.printf "%d\\n" %i : index', "write a comma"),
+    (KERNEL, "%v = gpu.all_reduce max %x {} : (f32) -> f32", "`maximumf`"),
+    (HOST, "%t = bufferization.to_tensor %a : memref<?xf32>", "`bufferization.to_tensor %x : type to type`"),
+    (HOST, "%t = linalg.init_tensor [4] : tensor<4xf32>", "`tensor.empty() : tensor<…>`"),
+    (HOST, "linalg.fill(%x, %a) : f32, memref<?xf32>", "`linalg.fill ins("),
+    (
+        HOST,
+        "%e = memref.expand_shape %a [[0, 1]] : memref<?xf32> into memref<2x?xf32>",
+        "`memref.expand_shape %x [[0, 1]] output_shape",
+    ),
+    (HOST, "scf.parallel (%i) = (%c) to (%c) step (%c) {\nscf.yield\n}", "leave scf.yield out"),
+    ("{}", '#s = #sparse_tensor.encoding<{\n  dimLevelType = ["dense"]\n}>', "`map = "),
+    ("{}", "spv.module Logical GLSL450 {\n}", "`spirv.module`"),
     ("{}", "func.func @main(%c: i1) {\ncond_br %c, ^a, ^a\n^a:\nreturn\n}", "`cf.cond_br`"),
 ]
 
@@ -100,6 +114,11 @@ def test_the_hint_names_the_form_of_today() -> None:
         "%v, %p = gpu.shuffle xor %x, %o, %w : f32",
         '%v = "gpu.all_reduce"(%x) <{op = #gpu<all_reduce_op add>}> ({}) : (f32) -> f32',
         "return",
+        'gpu.printf "%d, %%x\\n", %i : index',
+        "%v = gpu.all_reduce maximumf %x {} : (f32) -> f32",
+        "%m = vector.multi_reduction <maximumf>, %v, %x [0] : vector<4xf32> to f32",
+        "%e = tensor.expand_shape %t [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>",
+        "scf.reduce(%x : f32) {",
     ],
 )
 def test_forms_of_today_are_not_taken_for_older_ones(line: str) -> None:
