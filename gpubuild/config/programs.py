@@ -302,10 +302,11 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
                 paths = (path,) if path else ()
             elif not paths:
                 problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            folder = problems.folder(item.place, root)
             for path in paths:
-                if not path.is_relative_to(root):
-                    problems.add(item.place, f"the input {item.describe()} is outside the project")
-                inputs[os.path.relpath(path, root)] = path
+                if not path.is_relative_to(folder):
+                    problems.add(item.place, f"the input {item.describe()} is outside the folder of this file")
+                inputs[os.path.relpath(path, folder)] = path
         if not command or not outputs:
             continue  # reported already
         tool, searched = _tool(root, command.items[0], problems)

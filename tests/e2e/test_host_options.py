@@ -150,7 +150,8 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         "inc/own.h": "#define OWN 2\n",
         "main.c": '#include "made.h"\nint made(void);\nint out(void);\n'
         "int main(void) { int y; return made() + out() + MADE; }\n",
-        "../outside/out.c": '#include "own.h"\n#include "made.h"\nint out(void) { int z; return OWN + MADE; }\n',
+        "../outside/out.c": '#include "own.h"\n#include "made.h"\n'
+        "int out(void) { int z; return OWN + MADE; }\n",
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
