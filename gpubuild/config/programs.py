@@ -305,7 +305,9 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
             folder = problems.folder(item.place, root)
             for path in paths:
                 if not path.is_relative_to(folder):
-                    problems.add(item.place, f"the input {item.describe()} is outside the folder of this file")
+                    problems.add(
+                        item.place, f"the input {item.describe()} is outside the folder of this file"
+                    )
                 inputs[os.path.relpath(path, folder)] = path
         if not command or not outputs:
             continue  # reported already

@@ -145,7 +145,7 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
         "programs: {p: {sources: [main.c, made.c, ../outside/out.c]}}\n",
         "make.sh": "#!/bin/sh\necho '#define MADE 1' > made.h\n"
-        "printf '#include \"made.h\"\\n#include \"own.h\"\\n"
+        'printf \'#include "made.h"\\n#include "own.h"\\n'
         "int made(void) { int x; return MADE + OWN; }\\n' > made.c\n",
         "inc/own.h": "#define OWN 2\n",
         "main.c": '#include "made.h"\nint made(void);\nint out(void);\n'

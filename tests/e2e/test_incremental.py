@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -278,3 +281,21 @@ def test_a_workspace(tmp_path: Path) -> None:
     wrong = gpubuild("build", cwd=tmp_path).err
     assert "targets.yaml:2:13: error: there is no project 'c'" in wrong
     assert "targets.yaml:3:1: error: unknown key 'targets' (known: version, workspace)" in wrong
+
+
+def test_an_interrupt_ends_cases(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms:\n  p:\n    sources: [main.c]\n"
+        f"    tests: {{slow: {{args: [{started}], timeout: 600}}}}\n"
+    )
+    (tmp_path / "main.c").write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        'int main(int n, char **words) { fclose(fopen(words[1], "w")); sleep(300); return 0; }\n'
+    )
+    assert gpubuild("build", "-q", cwd=tmp_path, seeded=True).code == 0
+    with subprocess.Popen([sys.executable, "-P", "-m", "gpubuild", "test"], cwd=tmp_path) as tests:
+        while not started.exists() and tests.poll() is None:
+            time.sleep(0.05)
+        tests.terminate()
+        assert tests.wait(60) == 130
