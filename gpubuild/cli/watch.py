@@ -22,7 +22,7 @@ from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.run import choose_program
-from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError, WorkspaceError
 from gpubuild.plan.layout import Layout
 from gpubuild.settings import program_environment
 from gpubuild.support.file_stamp import Stat
@@ -85,7 +85,7 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
     try:
         name = choose_program(options, "watch --run") if options.run else ""
         outcome = build(options, to_err=True)
-    except InterruptedBuildError:
+    except (InterruptedBuildError, WorkspaceError):
         raise
     except GpubuildError as error:  # an edit may fix it
         console.error(error)

@@ -271,10 +271,15 @@ def test_a_workspace(tmp_path: Path) -> None:
     assert gpubuild("build", cwd=tmp_path).err.count("project: ") == 1
     kept = gpubuild("build", "-k", cwd=tmp_path)
     assert (kept.code, kept.err.count("project: ")) == (1, 2)
-    for arguments in (("build", "p"), ("run",), ("graph",), ("build", "--build-dir", "out")):
+    for arguments in (("build", "p"), ("run",), ("graph",), ("watch",), ("build", "--build-dir", "out")):
         refused = gpubuild(*arguments, cwd=tmp_path)
         assert refused.code == 2
         assert "targets.yaml is a workspace of a, b/targets.yaml" in refused.err
+    checked = gpubuild("check", cwd=tmp_path)
+    assert (checked.code, checked.out.count("4 steps: no errors")) == (0, 2)
+    cleaned = gpubuild("clean", cwd=tmp_path)
+    assert (cleaned.code, cleaned.err.count("project: ")) == (0, 2)
+    assert not any((tmp_path / name / "build").exists() for name in "ab")
     (tmp_path / "a/targets.yaml").write_text("version: 1\nworkspace: [../b]\n")
     assert "a/targets.yaml is a workspace, too" in gpubuild("build", cwd=tmp_path).err
     (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [c]\ntargets: {}\n")
