@@ -271,6 +271,19 @@ programs:
         "give either this or 'stdin_file'",
         "file 'b.c' does not exist (did you mean 'a.c'?)",
     ]
+    (root / "sub/a.c").touch()
+    for old, new, message in (
+        (
+            "[k.mlir]",
+            "[k.mlir]\n    product: shared",
+            "'tests' run an executable, and this program has `product: shared`",
+        ),
+        ("./sub/../a.c", "a.c, ../{}/sub/a.c", "two files would be copied to 'a.c'"),
+    ):
+        (root / "targets.yaml").write_text(text.replace(old, new.format(root.name)))
+        with pytest.raises(ConfigError) as caught:
+            load(root)
+        assert [problem.message for problem in caught.value.problems] == [message]
 
 
 @pytest.mark.parametrize(
