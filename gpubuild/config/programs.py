@@ -301,6 +301,7 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
     made: dict[str, Place] = {}
     for name, member in node.members.items():
         command, outputs = member.node.child("command"), member.node.child("outputs")
+        earlier = frozenset(made)
         for item in outputs.items:
             if item.raw in made:
                 problems.add(item.place, f"{item.describe()} is made twice", first=made[item.raw])
@@ -309,6 +310,9 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
             made.setdefault(item.raw, item.place)
         inputs: dict[str, Path] = {}
         for item in member.node.child("inputs").items:
+            if item.raw in earlier:
+                inputs[item.raw] = root / item.raw
+                continue
             paths = matching(root, item, problems, patterns)
             if paths is None:
                 path = existing(root, item, problems, what="input")

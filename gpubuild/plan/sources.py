@@ -179,17 +179,17 @@ class SourcePlanner:
                 else:
                     found = []
                 found += (generated[item.producer] for item in inputs if item.producer)
-                for step in found:
+                for step in found:  # which grows: a command may read what others make
                     steps.setdefault(step.id, step)
                     users.setdefault(step.id, []).append(program.name)
+                    if step.kind is StepKind.GENERATE:
+                        found += (generated[item.producer] for item in step.inputs if item.producer)
         return {i: replace(step, users=tuple(dict.fromkeys(users[i]))) for i, step in steps.items()}
 
     def _generate_steps(self) -> Iterator[Step]:
         """Run the commands that make sources."""
         for entry in self.project.generate:
-            inputs = (
-                Input(name=f"input.{number}", path=path) for number, path in enumerate(entry.inputs.values())
-            )
+            inputs = (self._input(f"input.{n}", path) for n, path in enumerate(entry.inputs.values()))
             yield Step(
                 id=f"generate/{entry.name}",
                 kind=StepKind.GENERATE,
@@ -373,7 +373,11 @@ def with_generated(project: Project, layout: Layout) -> Project:
         )
         for name, program in project.programs.items()
     }
-    return replace(project, programs=programs)
+    generate = (
+        replace(entry, inputs={name: moved.get(path, path) for name, path in entry.inputs.items()})
+        for entry in project.generate
+    )
+    return replace(project, programs=programs, generate=tuple(generate))
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

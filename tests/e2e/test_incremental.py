@@ -252,6 +252,30 @@ def test_generated_sources(tmp_path: Path) -> None:
     assert "generating never.c failed: broken.sh exited with 3" in gpubuild("build", cwd=tmp_path).err
 
 
+def test_commands_that_read_what_others_make(tmp_path: Path) -> None:
+    text = (
+        "version: 1\ntargets: {cpu: }\ngenerate:\n"
+        "  first: {command: [cp, n.txt, a.h], inputs: [n.txt], outputs: [a.h]}\n"
+        "  second: {command: [cp, a.h, b.h], inputs: [a.h], outputs: [b.h]}\n"
+        "programs: {p: {sources: [main.c]}}\n"
+    )
+    (tmp_path / "targets.yaml").write_text(text)
+    (tmp_path / "n.txt").write_text("#define N 3\n")
+    (tmp_path / "main.c").write_text('#include "b.h"\nint main(void) { return N; }\n')
+    build(tmp_path, "p", seeded=True)
+    assert run_on_cpu(tmp_path / "build/p/p").code == 3
+    (tmp_path / "n.txt").write_text("#define N 4\n")
+    assert {"generate/first", "generate/second"} < which(build(tmp_path, "p"), "ran")
+    assert run_on_cpu(tmp_path / "build/p/p").code == 4
+    # What no command makes any more is not found any more.
+    (tmp_path / "targets.yaml").write_text(text.replace("  second", "  # second"))
+    failed = gpubuild("build", cwd=tmp_path)
+    assert failed.code == 1
+    assert "main.c:1:10: error: b.h: No such file or directory" in failed.err
+    (tmp_path / "targets.yaml").write_text(text.replace("inputs: [n.txt]", "inputs: [b.h]"))
+    assert "input 'b.h' does not exist" in gpubuild("build", cwd=tmp_path).err
+
+
 def test_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [a, b/targets.yaml]\n")
     text = "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c], tests: {ok: {exit_code: %d}}}}\n"
