@@ -94,7 +94,10 @@ def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa:
         _refuse_repository(file)
         profile = str(env["GPUBUILD_CONFIG"])
         folder = env["GPUBUILD_DIR"]
-        defines = [n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()]
+        macros = env["GPUBUILD_DEFINES"]
+        if not isinstance(macros, dict):
+            raise UsageError(f'GPUBUILD_DEFINES is a dictionary such as {{"TILE": 16}}, not {macros!r}')
+        defines = [n if v is None else f"{n}={v}" for n, v in macros.items()]
         return front_of(
             Request(
                 file=file.abspath,

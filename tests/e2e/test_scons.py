@@ -148,6 +148,7 @@ def test_a_failing_step_fails_alone_under_k(project: Path) -> None:
         ('"targets.yaml"', '"targets.yaml", targets=["cpu"]', "there is no argument 'targets'"),
         ('"targets.yaml"', '"targets.yaml", opt_level=2', "there is no argument 'opt_level'"),
         ('"targets.yaml"', 'GPUBUILD_DIRS="#x"', "did you mean 'GPUBUILD_DIR'?"),
+        ('"targets.yaml"', 'GPUBUILD_DEFINES=["A"]', "GPUBUILD_DEFINES is a dictionary such as"),
     ],
 )
 def test_mistakes_in_the_sconstruct(project: Path, old: str, new: str, message: str) -> None:
