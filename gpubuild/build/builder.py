@@ -11,7 +11,7 @@ from pathlib import Path
 from gpubuild.build.log import BuildLog, log_file, read_made
 from gpubuild.build.null_build import request_of
 from gpubuild.build.null_build_record import Witness
-from gpubuild.build.outputs import remove_leftovers, remove_product
+from gpubuild.build.outputs import remove_leftovers, remove_product, remove_ungenerated
 from gpubuild.build.reasons import Explanation
 from gpubuild.build.scheduler import Schedule, collect
 from gpubuild.build.state import BuildState
@@ -95,6 +95,7 @@ class Builder:
         programs = self._planner.choose_programs(self._options.programs)
         try:
             plan = self._planner.scan_plan(programs)
+            remove_ungenerated(self._layout, self._project)
             self._run(plan)
             self._remove_outdated(programs)
             if self._options.keep_going and self._broken(plan):
@@ -151,6 +152,7 @@ class Builder:
         plan = self._planner.scan_plan(programs)
         if not run:
             return self._full_plan(programs, plan)
+        remove_ungenerated(self._layout, self._project)
         self._run(plan, dry_run=False)
         self._store_rest()
         if any(self._reports[s].status is not Status.UP_TO_DATE for s in plan.steps):

@@ -178,6 +178,15 @@ def remove_leftovers(
     return removed
 
 
+def remove_ungenerated(layout: Layout, project: Project) -> None:
+    """Delete files that no command of ``generate:`` makes any more: C sources could still include them."""
+    made = {name for entry in project.generate for name in entry.outputs}
+    with suppress(FileNotFoundError):
+        for path in layout.generated.iterdir():
+            if path.name not in made and not path.is_dir():
+                path.unlink()
+
+
 def remove_product(state: BuildState, *, layout: Layout, project: Project, program: Program) -> None:
     """Delete the product that an earlier build linked, if it is unchanged; the cache keeps it."""
     record = state.record(f"{program.name}/link")

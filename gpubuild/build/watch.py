@@ -103,9 +103,13 @@ def folders_in(root: Path, leave_out: Path) -> list[Path]:
 
 def read_by_build(layout: Layout) -> dict[Path, Stat]:
     """Return every file outside the build folder that builds have read, with its stat data then."""
-    known = BuildState(layout.state_file, layout.root).files.dump()
+    state = BuildState(layout.state_file, layout.root)
+    for record in state.records().values():
+        for name, _ in record.result.discovered:
+            if state.files.known(Path(name)) is None:  # a header that only a worker has read
+                state.files.digest(Path(name))
     found: dict[Path, Stat] = {}
-    for name, (stat, _, _) in known.items():
+    for name, (stat, _, _) in state.files.dump().items():
         path = Path(name)
         if not path.is_relative_to(layout.build_dir):
             size, mtime, ctime, inode = stat

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import build_folder
-from gpubuild.errors import UsageError
+from gpubuild.cli.options import build_folder, load
+from gpubuild.errors import GpubuildError, UsageError, WorkspaceError
 from gpubuild.model.events import Silent
 from gpubuild.plan.layout import Layout
 from gpubuild.support.text import counted, shown_path
@@ -21,6 +21,7 @@ def execute(options: argparse.Namespace) -> int:
     build_dir = build_folder(options, root)
     layout = Layout(root=root, build_dir=build_dir)
     if not build_dir.exists():
+        _refuse_workspace(options)
         console.print(f"nothing to clean: {shown_path(build_dir)} does not exist")
         return 0
     refuse_dangerous(build_dir, root)
@@ -52,6 +53,16 @@ def execute(options: argparse.Namespace) -> int:
     if not console.quiet:
         console.print(f"removed {counted(len(files), 'file')} from {shown_path(build_dir)}")
     return 0
+
+
+def _refuse_workspace(options: argparse.Namespace) -> None:
+    """Raise ``WorkspaceError`` for a workspace, whose projects have the build folders."""
+    try:
+        load(options)
+    except WorkspaceError:
+        raise
+    except GpubuildError:  # it need not be valid
+        pass
 
 
 def refuse_dangerous(build_dir: Path, root: Path) -> None:

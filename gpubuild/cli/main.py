@@ -169,6 +169,15 @@ def _caught(arguments: list[str], console: Console, settings: Settings, invalid:
         if error.errno in _WRITE_FAILED or isinstance(error, BrokenPipeError):
             raise
         return _internal(error, settings, console)
+    except UnicodeEncodeError as error:
+        encoding = sys.getfilesystemencoding()
+        if encoding == "utf-8":
+            return _internal(error, settings, console)
+        console.note(
+            f"error: this environment names files in {encoding}, which cannot encode {error.object}\n"
+            "  hint: set PYTHONUTF8=1, or LC_ALL to a locale with UTF-8"
+        )
+        return EXIT_USAGE
     except Exception as error:
         return _internal(error, settings, console)
     finally:

@@ -22,7 +22,7 @@ from gpubuild.model.project import Case, Project
 from gpubuild.settings import program_environment
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted, suggestion, unified_diff
-from gpubuild.toolchain.run import ToolRun, run_tool
+from gpubuild.toolchain.run import ToolRun, kill_children, run_tool
 
 _SHOWN_LINES = 40
 # XML has no way to write these.
@@ -169,7 +169,8 @@ def execute(options: argparse.Namespace) -> int:
                     console.print(render(check, color=console.color_out))
                     console.out.flush()
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            kill_children()
             raise
     if options.junit:
         console.save(options.junit, junit(runs, checks) + "\n")

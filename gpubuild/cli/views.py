@@ -15,7 +15,7 @@ from gpubuild.model.project import BuildOptions, Project, language_arguments, se
 from gpubuild.model.result import Status
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
-from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES
+from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES, include_folders, with_generated
 from gpubuild.support.text import shown_path, suggestion
 from gpubuild.toolchain.find import Toolchain
 
@@ -102,11 +102,14 @@ def report(options: argparse.Namespace) -> int:
 def compdb(options: argparse.Namespace) -> int:
     """Write compile_commands.json. Compiles nothing."""
     console: Console = options.console
-    console.save(options.output, dump(commands(load(options), Toolchain(options.settings))) + "\n")
+    project = load(options)
+    layout = Layout(root=project.root, build_dir=build_folder(options, project.root))
+    entries = commands(with_generated(project, layout), layout, Toolchain(options.settings))
+    console.save(options.output, dump(entries) + "\n")
     return 0
 
 
-def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
+def commands(project: Project, layout: Layout, toolchain: Toolchain) -> list[dict[str, Any]]:
     """Return an entry for each C and C++ source, in file order. Raises ``ToolNotFoundError``.
 
     The commands compile the user's own files; a build compiles preprocessed text with the same flags.
@@ -134,7 +137,7 @@ def commands(project: Project, toolchain: Toolchain) -> list[dict[str, Any]]:
                     *("-c", f"-O{min(project.opt_level, 3)}", "-fPIC"),
                     *(["-g"] if project.debug else []),
                     *language_arguments(options.std, options.flags),
-                    *search_arguments(options.include, options.define),
+                    *search_arguments(include_folders(project, layout, options), options.define),
                     f"./{name}" if name.startswith("-") else name,
                 ],
             }

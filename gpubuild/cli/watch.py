@@ -28,7 +28,7 @@ from gpubuild.cli.build import build
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import build_folder, load
 from gpubuild.cli.run import choose_program
-from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError
+from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError, WorkspaceError
 from gpubuild.execute.local import close_early, start_early
 from gpubuild.model.step import CompileParams, OutlineParams, Params
 from gpubuild.plan.layout import Layout
@@ -128,7 +128,7 @@ def _build(options: argparse.Namespace) -> tuple[bool, Path | None]:
     try:
         name = choose_program(options, "watch --run") if options.run else ""
         outcome = build(options, to_err=True)
-    except InterruptedBuildError:
+    except (InterruptedBuildError, WorkspaceError):
         raise
     except GpubuildError as error:  # an edit may fix it
         console.error(error)

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpubuild.errors import UsageError, WorkspaceError
 from gpubuild.support.text import shown_path
 
-COMMANDS = ("build", "run", "test")
+COMMANDS = ("build", "check", "clean", "run", "test")
 # They are for one project, or name one output.
 _OF_ONE = ("programs", "cases", "build_dir", "trace", "dump_ir", "junit", "json")
 
@@ -16,8 +16,8 @@ _OF_ONE = ("programs", "cases", "build_dir", "trace", "dump_ir", "junit", "json"
 def run(name: str, options: argparse.Namespace, workspace: WorkspaceError) -> int:
     """Run a command in each project, one after the other, and return the first exit code that is not 0.
 
-    A failure ends it unless ``--keep-going`` is given. Raises ``UsageError`` for other commands, and for
-    options that are for one project.
+    A failure of a build ends it unless ``--keep-going`` is given. Raises ``UsageError`` for other
+    commands, and for options that are for one project.
     """
     given = [option for option in _OF_ONE if getattr(options, option, None)]
     if name not in COMMANDS or given or (name == "run" and not options.all):
@@ -35,6 +35,6 @@ def run(name: str, options: argparse.Namespace, workspace: WorkspaceError) -> in
                 f"{shown_path(file)} is a workspace, too", hint="a workspace lists projects only"
             ) from error
         code = code or result
-        if code and not options.keep_going:
+        if code and not getattr(options, "keep_going", True):
             break
     return code

@@ -117,7 +117,7 @@ class _Reader:
             },
             link_libraries=node.child("link").child("libraries").texts,
             link_flags=node.child("link").child("flags").texts,
-            tests=tuple(self._case(n, m.node) for n, m in node.child("tests").members.items()),
+            tests=self._cases(node, product),
             install=self._install(node, product),
         )
 
@@ -196,6 +196,16 @@ class _Reader:
                 self._problems.add(item.place, f"unknown target {item.describe()}{hint}")
         return tuple(dict.fromkeys((*names, *self._added))) if names else ()
 
+    def _cases(self, node: Node, product: Product) -> tuple[Case, ...]:
+        member = node.members.get("tests")
+        if member is None:
+            return ()
+        if product is not Product.EXECUTABLE:
+            self._problems.add(
+                member.place, f"'tests' run an executable, and this program has `product: {product}`"
+            )
+        return tuple(self._case(n, m.node) for n, m in member.node.members.items())
+
     def _case(self, name: str, node: Node) -> Case:
         given = node.given(stdin=str.encode, stdout=str.encode, exit_code=int, sanitize=bool)
         for key in ("stdin_file", "stdout_file", "check"):
@@ -210,7 +220,10 @@ class _Reader:
             if path_of_file:
                 # A file beside the project has no place in the folder of the run but its own name.
                 inside = not text.startswith("/") and ".." not in Path(text).parts
-                files[text if inside else path_of_file.name] = path_of_file
+                copied = os.path.normpath(text) if inside else path_of_file.name
+                if copied in files:
+                    self._problems.add(item.place, f"two files would be copied to '{copied}'")
+                files[copied] = path_of_file
         return Case(
             name=name,
             args=node.child("args").texts,
@@ -288,6 +301,7 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
     made: dict[str, Place] = {}
     for name, member in node.members.items():
         command, outputs = member.node.child("command"), member.node.child("outputs")
+        earlier = frozenset(made)
         for item in outputs.items:
             if item.raw in made:
                 problems.add(item.place, f"{item.describe()} is made twice", first=made[item.raw])
@@ -296,16 +310,22 @@ def read_generate(root: Path, node: Node, problems: Problems, patterns: Patterns
             made.setdefault(item.raw, item.place)
         inputs: dict[str, Path] = {}
         for item in member.node.child("inputs").items:
+            if item.raw in earlier:
+                inputs[item.raw] = root / item.raw
+                continue
             paths = matching(root, item, problems, patterns)
             if paths is None:
                 path = existing(root, item, problems, what="input")
                 paths = (path,) if path else ()
             elif not paths:
                 problems.add(item.place, f"the pattern {item.describe()} matches no file")
+            folder = problems.folder(item.place, root)
             for path in paths:
-                if not path.is_relative_to(root):
-                    problems.add(item.place, f"the input {item.describe()} is outside the project")
-                inputs[os.path.relpath(path, root)] = path
+                if not path.is_relative_to(folder):
+                    problems.add(
+                        item.place, f"the input {item.describe()} is outside the folder of this file"
+                    )
+                inputs[os.path.relpath(path, folder)] = path
         if not command or not outputs:
             continue  # reported already
         tool, searched = _tool(root, command.items[0], problems)

@@ -231,8 +231,8 @@ class ModuleOverride:
 class Generate:
     """``generate: {NAME: …}``: a command that makes sources. ``tool`` is its program, absolute.
 
-    ``inputs`` are files by their names in the folder in which it runs. ``searched`` are paths at which the
-    tool would have been found first.
+    ``inputs`` are files by their names in the folder in which it runs, or outputs of earlier commands.
+    ``searched`` are paths at which the tool would have been found first.
     """
 
     name: str

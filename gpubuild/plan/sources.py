@@ -179,17 +179,17 @@ class SourcePlanner:
                 else:
                     found = []
                 found += (generated[item.producer] for item in inputs if item.producer)
-                for step in found:
+                for step in found:  # which grows: a command may read what others make
                     steps.setdefault(step.id, step)
                     users.setdefault(step.id, []).append(program.name)
+                    if step.kind is StepKind.GENERATE:
+                        found += (generated[item.producer] for item in step.inputs if item.producer)
         return {i: replace(step, users=tuple(dict.fromkeys(users[i]))) for i, step in steps.items()}
 
     def _generate_steps(self) -> Iterator[Step]:
         """Run the commands that make sources."""
         for entry in self.project.generate:
-            inputs = (
-                Input(name=f"input.{number}", path=path) for number, path in enumerate(entry.inputs.values())
-            )
+            inputs = (self._input(f"input.{n}", path) for n, path in enumerate(entry.inputs.values()))
             yield Step(
                 id=f"generate/{entry.name}",
                 kind=StepKind.GENERATE,
@@ -211,9 +211,21 @@ class SourcePlanner:
 
     def _headers(self) -> tuple[Input, ...]:
         """Return generated headers: any C or C++ source may include them."""
-        names = [name for e in self.project.generate for name in e.outputs if name.endswith(HEADER_SUFFIXES)]
         folder = self.layout.generated
-        return tuple(self._input(f"header.{name}", folder / name, in_key=False) for name in names)
+        return tuple(
+            self._input(f"header.{name}", folder / name, in_key=False)
+            for name in _generated_headers(self.project)
+        )
+
+    def _include(self, options: CompilerOptions, source: Path) -> tuple[str, ...]:
+        """Return the folders that includes of a C or C++ source are searched in.
+
+        They are absolute for a source outside the project: its compiler runs in its own folder.
+        """
+        folders = include_folders(self.project, self.layout, options)
+        if Path(self.layout.shown(source)).is_absolute():
+            return tuple(str(self.layout.root / name) for name in folders)
+        return folders
 
     def outline(self, program: Program, source: Path) -> Step:
         """Split one MLIR source."""
@@ -255,7 +267,7 @@ class SourcePlanner:
                 opt_level=min(self.project.opt_level, 3),
                 debug=self.project.debug,
                 std=options.std,
-                include=(*options.include, *([self.layout.shown(self.layout.generated)] if headers else [])),
+                include=self._include(options, source),
                 define=options.define,
                 flags=options.flags,
                 source_name=shown,
@@ -308,7 +320,7 @@ class SourcePlanner:
                     std=options.std,
                     flags=options.flags,
                     source_name=shown,
-                    include=options.include,
+                    include=self._include(options, source),
                     define=options.define,
                 ),
                 inputs=(
@@ -336,6 +348,16 @@ def _describes_variables(project: Project) -> bool:
     return FULL in levels
 
 
+def include_folders(project: Project, layout: Layout, options: CompilerOptions) -> tuple[str, ...]:
+    """Return the folders of ``options``, and that of generated headers, relative to the project's."""
+    generated = (layout.shown(layout.generated),) if _generated_headers(project) else ()
+    return (*options.include, *generated)
+
+
+def _generated_headers(project: Project) -> list[str]:
+    return [name for entry in project.generate for name in entry.outputs if name.endswith(HEADER_SUFFIXES)]
+
+
 def with_generated(project: Project, layout: Layout) -> Project:
     """Return the project with generated sources where the build puts them."""
     moved = {
@@ -351,7 +373,11 @@ def with_generated(project: Project, layout: Layout) -> Project:
         )
         for name, program in project.programs.items()
     }
-    return replace(project, programs=programs)
+    generate = (
+        replace(entry, inputs={name: moved.get(path, path) for name, path in entry.inputs.items()})
+        for entry in project.generate
+    )
+    return replace(project, programs=programs, generate=tuple(generate))
 
 
 def _step_id(kind: str, shown: str, variant: str) -> str:

@@ -94,7 +94,10 @@ def _front(env: Any, project: Any, variables: dict[str, Any]) -> Front:  # noqa:
         _refuse_repository(file)
         profile = str(env["GPUBUILD_CONFIG"])
         folder = env["GPUBUILD_DIR"]
-        defines = [n if v is None else f"{n}={v}" for n, v in env["GPUBUILD_DEFINES"].items()]
+        macros = env["GPUBUILD_DEFINES"]
+        if not isinstance(macros, dict):
+            raise UsageError(f'GPUBUILD_DEFINES is a dictionary such as {{"TILE": 16}}, not {macros!r}')
+        defines = [n if v is None else f"{n}={v}" for n, v in macros.items()]
         return front_of(
             Request(
                 file=file.abspath,
@@ -150,11 +153,11 @@ def _add_program(env: Any, front: Front, name: str, objects: list[Any]) -> Any: 
         layout, programs = front.session().layout, front.session().project.programs
         if name not in programs:
             _stop(error)
-        product = env.File(str(layout.product(programs[name])))
-        env.Clean(product, [product, env.Dir(str(layout.program_dir(name)))])
+        product = env.fs.File(str(layout.product(programs[name])))
+        env.Clean(product, [product, env.fs.Dir(str(layout.program_dir(name)))])
         return [product]
     (product,) = (node.targets[0] for node in nodes if node.kind == LINK)
-    return env.arg2nodes([product], env.fs.File)
+    return [env.fs.File(product)]
 
 
 def _by_content(env: Any) -> Any:  # noqa: ANN401
@@ -178,11 +181,12 @@ def _by_content(env: Any) -> Any:  # noqa: ANN401
 
 
 def _add_node(env: Any, front: Front, node: Node) -> None:  # noqa: ANN401
-    targets = [env.File(path) for path in node.targets]
-    sources = [env.File(path) for path in node.sources]
+    file = env.fs.File  # unlike env.File it keeps a `$` in a name
+    targets = [file(path) for path in node.targets]
+    sources = [file(path) for path in node.sources]
     action = env.Action(StepAction(front, node), varlist=[SIGNATURE])
     made = env.Command(targets, sources, action, **{SIGNATURE: node.signature})
-    env.Depends(made, [env.File(path) for path in node.headers])
+    env.Depends(made, [file(path) for path in node.headers])
     # SCons must not delete the files first: the step knows which of them are up to date.
     env.Precious(made)
     # The keys of a CacheDir lack files that are found while a step runs, such as libraries. Those of

@@ -24,7 +24,7 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
@@ -260,18 +260,28 @@ def _exit_of(process: subprocess.Popen[bytes]) -> Iterator[Callable[[float], boo
 
 def _kill_tree(pid: int) -> None:
     """Kill a process and its descendants (a compiler driver's own children), parents first."""
+    _kill([pid, *_descendants(pid)])
+
+
+def kill_children() -> None:
+    """Kill all descendants of this process, for an interrupt while other threads wait for tools."""
+    _kill(_descendants(os.getpid()))
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the descendants of a process, parents first."""
     pids = [pid]
     for parent in pids:
-        try:
-            children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
-        except OSError:
-            continue
-        pids.extend(int(child) for child in children.split())
-    for each in pids:
-        try:
-            os.kill(each, signal.SIGKILL)
-        except OSError:
-            continue
+        with suppress(OSError):  # it has ended
+            for thread in Path(f"/proc/{parent}/task").iterdir():
+                pids.extend(map(int, (thread / "children").read_text(encoding="utf-8").split()))
+    return pids[1:]
 
 
 def _signal_name(number: int) -> str:

@@ -135,3 +135,35 @@ def test_constants_of_mlir_sources(tmp_path: Path) -> None:
     yaml.write_text(yaml.read_text().replace("CODE: 4", "CODE: 5"))
     assert ran(build(tmp_path)) == {"two/outline/k.mlir", "two/host", "two/link"}
     assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 5
+
+
+def test_folders_of_includes(tmp_path: Path) -> None:
+    """Sources and build folders outside the project find headers, also where a warning is repeated."""
+    root = tmp_path / "project"
+    for name, text in {
+        "targets.yaml": "version: 1\ntargets: {cpu: {}}\nhost: {include: [inc], flags: [-Wall]}\n"
+        "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
+        "programs: {p: {sources: [main.c, made.c, ../outside/out.c]}}\n",
+        "make.sh": "#!/bin/sh\necho '#define MADE 1' > made.h\n"
+        'printf \'#include "made.h"\\n#include "own.h"\\n'
+        "int made(void) { int x; return MADE + OWN; }\\n' > made.c\n",
+        "inc/own.h": "#define OWN 2\n",
+        "main.c": '#include "made.h"\nint made(void);\nint out(void);\n'
+        "int main(void) { int y; return made() + out() + MADE; }\n",
+        "../outside/out.c": '#include "own.h"\n#include "made.h"\n'
+        "int out(void) { int z; return OWN + MADE; }\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "make.sh").chmod(0o755)
+    for arguments in ([], ["--build-dir", str(tmp_path / "elsewhere")]):
+        outcome = gpubuild("build", *arguments, cwd=root, seeded=True)
+        assert outcome.code == 0, outcome.err
+        assert [name for name in "xyz" if f"unused variable '{name}'" in outcome.err] == [*"xyz"]
+        assert gpubuild("run", "-q", *arguments, cwd=root).code == 7
+        assert gpubuild("compdb", *arguments, cwd=root).code == 0
+        for entry in json.loads((root / "compile_commands.json").read_text()):
+            subprocess.run([*entry["arguments"], "-o", tmp_path / "x.o"], cwd=entry["directory"], check=True)
+    (root / "main.c").write_text('#include "made.h"\nint main(void) { retrun MADE; }\n')
+    outcome = gpubuild("build", cwd=root)
+    assert "main.c:2:18: error: " in outcome.err

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -249,6 +252,30 @@ def test_generated_sources(tmp_path: Path) -> None:
     assert "generating never.c failed: broken.sh exited with 3" in gpubuild("build", cwd=tmp_path).err
 
 
+def test_commands_that_read_what_others_make(tmp_path: Path) -> None:
+    text = (
+        "version: 1\ntargets: {cpu: }\ngenerate:\n"
+        "  first: {command: [cp, n.txt, a.h], inputs: [n.txt], outputs: [a.h]}\n"
+        "  second: {command: [cp, a.h, b.h], inputs: [a.h], outputs: [b.h]}\n"
+        "programs: {p: {sources: [main.c]}}\n"
+    )
+    (tmp_path / "targets.yaml").write_text(text)
+    (tmp_path / "n.txt").write_text("#define N 3\n")
+    (tmp_path / "main.c").write_text('#include "b.h"\nint main(void) { return N; }\n')
+    build(tmp_path, "p", seeded=True)
+    assert run_on_cpu(tmp_path / "build/p/p").code == 3
+    (tmp_path / "n.txt").write_text("#define N 4\n")
+    assert {"generate/first", "generate/second"} < which(build(tmp_path, "p"), "ran")
+    assert run_on_cpu(tmp_path / "build/p/p").code == 4
+    # What no command makes any more is not found any more.
+    (tmp_path / "targets.yaml").write_text(text.replace("  second", "  # second"))
+    failed = gpubuild("build", cwd=tmp_path)
+    assert failed.code == 1
+    assert "main.c:1:10: error: b.h: No such file or directory" in failed.err
+    (tmp_path / "targets.yaml").write_text(text.replace("inputs: [n.txt]", "inputs: [b.h]"))
+    assert "input 'b.h' does not exist" in gpubuild("build", cwd=tmp_path).err
+
+
 def test_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [a, b/targets.yaml]\n")
     text = "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c], tests: {ok: {exit_code: %d}}}}\n"
@@ -268,13 +295,36 @@ def test_a_workspace(tmp_path: Path) -> None:
     assert gpubuild("build", cwd=tmp_path).err.count("project: ") == 1
     kept = gpubuild("build", "-k", cwd=tmp_path)
     assert (kept.code, kept.err.count("project: ")) == (1, 2)
-    for arguments in (("build", "p"), ("run",), ("graph",), ("build", "--build-dir", "out")):
+    for arguments in (("build", "p"), ("run",), ("graph",), ("watch",), ("build", "--build-dir", "out")):
         refused = gpubuild(*arguments, cwd=tmp_path)
         assert refused.code == 2
         assert "targets.yaml is a workspace of a, b/targets.yaml" in refused.err
+    checked = gpubuild("check", cwd=tmp_path)
+    assert (checked.code, checked.out.count("4 steps: no errors")) == (0, 2)
+    cleaned = gpubuild("clean", cwd=tmp_path)
+    assert (cleaned.code, cleaned.err.count("project: ")) == (0, 2)
+    assert not any((tmp_path / name / "build").exists() for name in "ab")
     (tmp_path / "a/targets.yaml").write_text("version: 1\nworkspace: [../b]\n")
     assert "a/targets.yaml is a workspace, too" in gpubuild("build", cwd=tmp_path).err
     (tmp_path / "targets.yaml").write_text("version: 1\nworkspace: [c]\ntargets: {}\n")
     wrong = gpubuild("build", cwd=tmp_path).err
     assert "targets.yaml:2:13: error: there is no project 'c'" in wrong
     assert "targets.yaml:3:1: error: unknown key 'targets' (known: version, workspace)" in wrong
+
+
+def test_an_interrupt_ends_cases(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms:\n  p:\n    sources: [main.c]\n"
+        f"    tests: {{slow: {{args: [{started}], timeout: 600}}}}\n"
+    )
+    (tmp_path / "main.c").write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        'int main(int n, char **words) { fclose(fopen(words[1], "w")); sleep(300); return 0; }\n'
+    )
+    assert gpubuild("build", "-q", cwd=tmp_path, seeded=True).code == 0
+    with subprocess.Popen([sys.executable, "-P", "-m", "gpubuild", "test"], cwd=tmp_path) as tests:
+        while not started.exists() and tests.poll() is None:
+            time.sleep(0.05)
+        tests.terminate()
+        assert tests.wait(60) == 130

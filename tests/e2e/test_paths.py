@@ -45,3 +45,13 @@ def test_a_source_of_any_name(tmp_path: Path) -> None:
     built = gpubuild("build", "-t", "cpu", cwd=project, seeded=True)
     assert built.code == 0, built.err
     assert run_on_cpu(project / "build/saxpy/saxpy").code == 0
+
+
+def test_an_environment_that_cannot_name_a_source(tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [ü.c]}}\n", encoding="utf-8"
+    )
+    variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    outcome = gpubuild("build", cwd=tmp_path, env=variables)
+    assert outcome.code == 2
+    assert "names files in ascii, which cannot encode" in outcome.err

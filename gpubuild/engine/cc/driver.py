@@ -44,6 +44,8 @@ _MESSAGE = re.compile(
     r"(?P<file>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):)? "
     r"(?P<severity>fatal error|error|warning|note): (?P<message>.*)"
 )
+# About the value of a macro of -D; gcc names the place of use in a note.
+_IN_OPTION = re.compile(r"<command-line>: (?P<severity>error|warning): (?P<message>.*)")
 _CARET = re.compile(r" +\| (?P<lead>[ ~]*)\^[ ~]*")
 
 
@@ -61,9 +63,11 @@ def parse_messages(text: str, source_line: Callable[[str, int], str]) -> tuple[D
     """
     found: list[Diagnostic] = []
     lines = text.split("\n")
+    in_option: re.Match[str] | None = None
     for number, raw in enumerate(lines):
         match = _MESSAGE.fullmatch(raw)
         if match is None:
+            in_option = _IN_OPTION.fullmatch(raw) or in_option
             continue
         line = int(match["line"])
         source = source_line(match["file"], line)
@@ -74,7 +78,10 @@ def parse_messages(text: str, source_line: Callable[[str, int], str]) -> tuple[D
             location=Location(file=match["file"], line=line, column=column),
             source_line=source,
         )
-        if diagnostic.severity == "note" and found:
+        option, in_option = in_option, None
+        if diagnostic.severity == "note" and option is not None:
+            found.append(replace(diagnostic, severity=option["severity"], message=option["message"]))
+        elif diagnostic.severity == "note" and found:
             found[-1] = replace(found[-1], notes=(*found[-1].notes, diagnostic))
         else:
             found.append(diagnostic)

@@ -168,6 +168,14 @@ def test_a_header_that_would_hide_another_one(tmp_path: Path) -> None:
     assert changes(seen) == []
 
 
+def test_a_header_that_only_a_worker_has_read(tmp_path: Path) -> None:
+    header = tmp_path / "inc/a.h"
+    seen = read_by_build(Built(tmp_path).layout)
+    assert seen == look([header])
+    header.write_text("22")
+    assert changes(seen) == [header]
+
+
 def test_one_that_came_while_a_build_ran(tmp_path: Path) -> None:
     """It is built once more; after a build that failed, which may fail again, it waits."""
     built = Built(tmp_path)

@@ -215,7 +215,7 @@ programs: {p: {sources: [k.mlir, g.c, t.mlir], host: {sources: {g.c: {std: c99}}
         ("./gen.sh", "./gin.sh", "program './gin.sh' does not exist (did you mean 'gen.sh'?)"),
         ("[t.mlir]}", "[t.mlir, g.c]}", "'g.c' is made twice"),
         ("[t.mlir]}", "[t.mlir, a.c]}", "'a.c' exists in the project; generate another name"),
-        ("a.c]", "/etc/passwd]", "the input '/etc/passwd' is outside the project"),
+        ("a.c]", "/etc/passwd]", "the input '/etc/passwd' is outside the folder of this file"),
         ("a.c]", "'*.txt']", "the pattern '*.txt' matches no file"),
         ("[t.mlir]}", "[x/t.mlir]}", "expected the name of a file, without folders, got 'x/t.mlir'"),
     ):
@@ -223,6 +223,17 @@ programs: {p: {sources: [k.mlir, g.c, t.mlir], host: {sources: {g.c: {std: c99}}
         with pytest.raises(ConfigError) as caught:
             load(root)
         assert caught.value.problems[0].message == message
+
+
+def test_generated_sources_of_an_included_file(root: Path) -> None:
+    """Inputs have the names that the included file gives them."""
+    (root / "sub/common.yaml").write_text(
+        "targets: {cpu: }\ngenerate: {g: {command: [sh, x.mlir], inputs: [x.mlir], outputs: [g.c]}}\n"
+    )
+    (root / "targets.yaml").write_text(
+        "version: 1\ninclude: [sub/common.yaml]\nprograms: {p: {sources: [k.mlir, g.c]}}\n"
+    )
+    assert load(root).generate[0].inputs == {"x.mlir": root / "sub/x.mlir"}
 
 
 def test_cases_of_a_program(root: Path) -> None:
@@ -260,6 +271,19 @@ programs:
         "give either this or 'stdin_file'",
         "file 'b.c' does not exist (did you mean 'a.c'?)",
     ]
+    (root / "sub/a.c").touch()
+    for old, new, message in (
+        (
+            "[k.mlir]",
+            "[k.mlir]\n    product: shared",
+            "'tests' run an executable, and this program has `product: shared`",
+        ),
+        ("./sub/../a.c", "a.c, ../{}/sub/a.c", "two files would be copied to 'a.c'"),
+    ):
+        (root / "targets.yaml").write_text(text.replace(old, new.format(root.name)))
+        with pytest.raises(ConfigError) as caught:
+            load(root)
+        assert [problem.message for problem in caught.value.problems] == [message]
 
 
 @pytest.mark.parametrize(

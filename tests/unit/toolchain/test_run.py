@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -114,6 +115,18 @@ def test_timeout_kills_the_tool_and_its_children(tmp_path: Path) -> None:
     assert "started" in caught.value.output
     child = int((tmp_path / "child").read_text())
     assert eventually(lambda: gone(child))
+
+
+def test_children_of_all_threads_are_killed(tmp_path: Path) -> None:
+    found = []
+    waiting = script("sleep 600 & echo $! > child; wait")
+    thread = threading.Thread(target=lambda: found.append(run_tool(waiting, cwd=tmp_path)))
+    thread.start()
+    assert eventually(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text())
+    run_module.kill_children()
+    thread.join(60)
+    assert found[0].returncode == -signal.SIGKILL
+    assert eventually(lambda: gone(int((tmp_path / "child").read_text())))
 
 
 def test_endless_output_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -387,6 +387,14 @@ def test_messages_keep_order_place_line_and_notes() -> None:
     assert (fatal.severity, fatal.message) == ("error", "none.h: No such file or directory")
 
 
+def test_a_message_about_a_macro_of_an_option() -> None:
+    text = "<command-line>: error: expected ';'\nmain.c:2:9: note: in expansion of macro 'X'\n"
+    (error,) = parse_messages(text, lines)
+    assert (error.severity, error.message, str(error.location)) == ("error", "expected ';'", "main.c:2:9")
+    (other,) = parse_messages("<command-line>: warning: w\nmain.c:3:1: error: e\n", lines)
+    assert (other.severity, other.message) == ("error", "e")
+
+
 def test_messages_of_zig() -> None:
     (error,) = parse_messages(ZIG, lines)
     assert str(error.location) == "/p/main.c:7:14"
