@@ -33,7 +33,8 @@ def execute(options: argparse.Namespace) -> int:
     from gpubuild.build.lock import build_lock
 
     with build_lock(layout, Silent()):
-        files = recorded_files(layout)
+        recorded = recorded_files(layout)
+        files = [path for path in recorded if path.is_file()]
         if options.dry_run:
             for path in files:
                 console.print(f"would remove {shown_path(path)}")
@@ -41,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
             return 0
         for path in files:
             path.unlink(missing_ok=True)
-        folders = {parent for path in files for parent in path.parents if build_dir in parent.parents}
+        folders = {parent for path in recorded for parent in path.parents if build_dir in parent.parents}
         for folder in sorted(folders, key=lambda p: -len(p.parts)):
             _remove_if_empty(folder)
         _remove_private(layout)
@@ -79,7 +80,7 @@ def refuse_dangerous(build_dir: Path, root: Path) -> None:
 
 
 def recorded_files(layout: Layout) -> list[Path]:
-    """Return the outputs of past builds outside the private folder."""
+    """Return the outputs of past builds outside the private folder; a failed one has deleted some."""
     from gpubuild.build.log import log_file, read_made
     from gpubuild.build.state import BuildState
 
@@ -88,7 +89,7 @@ def recorded_files(layout: Layout) -> list[Path]:
     for record in state.records().values():
         made.update(record.origin.outputs if record.origin else ())
     found = (path for path in map(Path, made) if layout.private not in path.parents)
-    return sorted(path for path in found if layout.owns(path) and path.is_file())
+    return sorted(path for path in found if layout.owns(path))
 
 
 def _remove_private(layout: Layout) -> None:
