@@ -46,6 +46,7 @@ _CONSTANTS = {
     "ml_program.global": "value",
     "tosa.const": "values",
 }
+_VARIABLE, _MODULE = "memref.global", "gpu.module"
 _DENSE = "gpubuild.dense."  # begins the names of resources that were `dense`
 _ALIGNMENT = 64  # bytes: enough for any vector access
 _GLOBAL = "llvm.mlir.global"
@@ -119,6 +120,7 @@ class SourceResources:
         if len(self.text) > _SHORT_TEXT and self._has_dense:
             self._take_out_dense(module)
         self._has_dense = True  # later, constants may be those of passes
+        self._take_out_splats(module)
         if not self._any:
             return
         errors: list[Diagnostic] = []
@@ -174,6 +176,28 @@ class SourceResources:
                 digest = self._stored(next(iter(digits.values())))
             op.attributes[name] = _resource(digest, kind)
             self._any = True
+
+    def _take_out_splats(self, module: ir.Module) -> None:
+        """Turn large variables of equal elements, but zeros, into resources: LLVM's text has each element."""
+        tops = [view.operation for view in module.body]
+        inner = [view.operation for top in tops if top.name == _MODULE for view in top.regions[0].blocks[0]]
+        for op in (*tops, *inner):
+            if op.name != _VARIABLE or _CONSTANTS[_VARIABLE] not in op.attributes:
+                continue
+            value = readable(op.attributes, _CONSTANTS[_VARIABLE])
+            if not isinstance(value, ir.DenseElementsAttr) or not value.is_splat:
+                continue
+            kind = ir.ShapedType(value.type)
+            if _is_bits(kind) or _bytes(kind) < _LARGE_BYTES:
+                continue
+            try:
+                data = memoryview(value)
+            except BufferError:  # types that Python lacks
+                continue
+            elements = data.tobytes()
+            if any(elements[: data.itemsize]):
+                op.attributes[_CONSTANTS[_VARIABLE]] = _resource(self._store(memoryview(elements)), kind)
+                self._any = True
 
     def _settled(self, attribute: ir.Attribute, op: ir.Operation) -> ir.Attribute | None:
         """Return the attribute to use instead. Raises ``ValueError`` with a message for the user."""
