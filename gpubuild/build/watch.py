@@ -33,7 +33,7 @@ Seen: TypeAlias = "Mapping[Path, Stat | None]"  # None: there is no such file
 
 _MOST_FOLDERS = 2_000
 LOOK_SECONDS = 0.2
-_QUIET_SECONDS = 0.1  # an editor or `git switch` is done when nothing changed for so long
+_QUIET_SECONDS = 0.05  # an editor or `git switch` is done when nothing changed for so long
 _PATIENCE_SECONDS = 2.0  # a file that changes all the time is built nevertheless
 
 
