@@ -174,7 +174,7 @@ def _start(
     if not Path(argv[0]).is_absolute():
         raise ToolNotFoundError(f"{argv[0]} is not an absolute path; tools are never looked up in PATH")
     # Without a function to run in the child, the tool shares our memory until exec (vfork).
-    start = subprocess.Popen if is_supervised() else _start_mortal
+    start = subprocess.Popen if is_supervised() else _start_with_death_signal
     try:
         return start(
             argv,
@@ -195,7 +195,7 @@ def _start(
         ) from error
 
 
-def _start_mortal(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - Popen's
+def _start_with_death_signal(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - Popen's
     """Start a program that the kernel kills when this process ends."""
     parent = os.getpid()
 
@@ -319,7 +319,7 @@ class Foreground:
 
     def __init__(self, executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
-            self._process = _start_mortal([executable, *arguments], env=dict(environment))
+            self._process = _start_with_death_signal([executable, *arguments], env=dict(environment))
         except (OSError, subprocess.SubprocessError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(f"cannot run {executable}: {reason}") from error

@@ -139,7 +139,7 @@ _FOREIGN = {
     "stablehlo": "stablehlo-opt --stablehlo-legalize-to-linalg",
     "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-linalg",
     "vhlo": "stablehlo-translate --deserialize, then stablehlo-opt --stablehlo-legalize-to-linalg",
-    "mhlo": ("mlir-hlo-opt --hlo-legalize-to-stablehlo, then stablehlo-opt --stablehlo-legalize-to-linalg"),
+    "mhlo": "mlir-hlo-opt --hlo-legalize-to-stablehlo, then stablehlo-opt --stablehlo-legalize-to-linalg",
     "tt": "triton-shared-opt --triton-to-linalg-experimental",
     "torch": "torch-mlir-opt --torch-backend-to-linalg-on-tensors-backend-pipeline",
 }
@@ -262,16 +262,14 @@ _OF_FLOATS = {
     "cmpi": "cmpf", "maxsi": "maximumf", "minsi": "minimumf",
 }  # fmt: skip
 _CONVERSIONS = {
-    frozenset(
-        "i"
-    ): "arith.index_cast converts between index and integers, arith.extsi, extui and trunci others",
-    frozenset("f"): "arith.extf and arith.truncf convert floats",
-    frozenset("if"): "arith.sitofp, uitofp, fptosi and fptoui convert; index needs arith.index_cast, too",
+    "i": "arith.index_cast converts between index and integers, arith.extsi, extui and trunci others",
+    "f": "arith.extf and arith.truncf convert floats",
+    "fi": "arith.sitofp, uitofp, fptosi and fptoui convert; index needs arith.index_cast, too",
 }
 
 
 def _conversion(found: re.Match[str], where: Diagnostic, text: str) -> str:
-    return _CONVERSIONS[frozenset(kind[0] for kind in found.groups())]
+    return _CONVERSIONS["".join(sorted({kind[0] for kind in found.groups()}))]
 
 
 def _arithmetic(found: re.Match[str], where: Diagnostic, text: str) -> str:

@@ -205,6 +205,7 @@ def process_of(executor: LocalExecutor, folder: Path) -> str:
 
 @pytest.mark.parametrize("what", [*CRASHES, "fail", "exit", "leave a tool"])
 def test_no_job_follows_one_that_failed_in_its_process(tmp_path: Path, what: str) -> None:
+    (tmp_path / "sleeper").symlink_to("/bin/sleep")
     with one_worker() as executor:
         before = process_of(executor, tmp_path / "before")
         limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0

@@ -490,6 +490,7 @@ class _Fission:
         emit: Emitter,
         inside: set[ir.Operation],
     ) -> None:
+        """Build ``ops`` in chunks of work-items, for a workgroup in which all take part."""
         self.chunk_arrays.clear()  # their values belong to the segment before
         for chunk in open_chunks(emit, self.extents):
             ChunkCode(
