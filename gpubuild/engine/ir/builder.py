@@ -208,18 +208,29 @@ class LlvmBuilder:
         """Create an operation with one result, and return that."""
         return self.op(name, [result], operands, **attributes).results[0]
 
-    def constant(self, value: int, kind: str = "i32") -> ir.Value:
-        """Create an integer constant."""
-        return self.value("llvm.mlir.constant", kind, value=f"{value} : {kind}")
+    def constant(self, value: float, kind: str | ir.Type = "i32") -> ir.Value:
+        """Create a constant number, or a vector of equal ones."""
+        is_vector = isinstance(kind, ir.VectorType)
+        return self.value(
+            "llvm.mlir.constant", kind, value=f"dense<{value}> : {kind}" if is_vector else f"{value} : {kind}"
+        )
 
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
         """Create ``llvm.<name>`` on two values of one type."""
         return self.value(f"llvm.{name}", left.type, left, right)
 
+    def compare(self, predicate: Compare, left: ir.Value, right: ir.Value) -> ir.Value:
+        """Create an ``llvm.icmp`` of two integers, or of vectors of them."""
+        kind = shaped_like(left.type, ir.IntegerType.get_signless(1))
+        return self.value("llvm.icmp", kind, left, right, predicate=f"{predicate.value} : i64")
+
     def is_not_zero(self, value: ir.Value) -> ir.Value:
         """Compare the integer ``value`` with zero; the result is an i1."""
-        zero = self.constant(0, str(value.type))
-        return self.value("llvm.icmp", "i1", value, zero, predicate="1 : i64")
+        return self.compare(Compare.NE, value, self.constant(0, value.type))
+
+    def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+        """Create an ``llvm.select``."""
+        return self.value("llvm.select", yes.type, condition, yes, no)
 
     def offset(self, pointer: ir.Value, bytes_: int) -> ir.Value:
         """Add a constant number of bytes to ``pointer``."""

@@ -13,6 +13,7 @@ from gpubuild.engine.backends import gpu_compile, libdevice
 from gpubuild.engine.backends.cpu import compiler_rt, image_layout
 from gpubuild.engine.backends.cpu.image import Kernel, chip_mark, image_text, large_entries
 from gpubuild.engine.backends.cpu.kernel_facts import KernelFacts
+from gpubuild.engine.backends.cpu.machine import machine_for
 from gpubuild.engine.backends.cpu.nontemporal import mark_stores
 from gpubuild.engine.backends.cpu.passes import PASSES, RECORD_WRITTEN_OPS, TO_CPU, start
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module
@@ -36,7 +37,7 @@ from gpubuild.engine.legalize import debug_variables
 from gpubuild.engine.mathlib import libdevice_calls
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
-from gpubuild.targets.cpu import CPU, NATIVE
+from gpubuild.targets.cpu import CPU
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.run import run_tool
 
@@ -74,14 +75,10 @@ def run(params: CompileParams, io: StepIO) -> None:
 
 
 def check_target(build: CpuBuild) -> None:
-    """Refuse names that LLVM would only warn about; find the host's chip for ``native``."""
+    """Refuse names that LLVM would only warn about."""
     target = build.params.target
     CPU.check(target.chip, target.features, target.triple)
-    chip, features = target.chip, target.features
-    if chip == NATIVE:
-        chip, own = llvm.host_cpu()
-        features = f"{own},{features}" if features else own
-    build.machine = llvm.target_machine(target.triple, chip, features, target.opt_level)
+    build.machine = machine_for(target)
 
 
 def lower(build: CpuBuild) -> None:

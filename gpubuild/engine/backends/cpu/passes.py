@@ -25,7 +25,7 @@ from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
 )
 from gpubuild.engine.backends.cpu.fission.tree_reductions import shorten_trees
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import each_workgroup_function
-from gpubuild.engine.backends.cpu.lower import abi
+from gpubuild.engine.backends.cpu.lower import abi, half_floats
 from gpubuild.engine.backends.cpu.lower.barriers import lower_barriers
 from gpubuild.engine.backends.cpu.lower.calls import lower_calls
 from gpubuild.engine.backends.cpu.lower.memory import (
@@ -35,6 +35,7 @@ from gpubuild.engine.backends.cpu.lower.memory import (
     place_workgroup_memory,
 )
 from gpubuild.engine.backends.cpu.lower.special_registers import READ_SPECIAL_REGISTERS
+from gpubuild.engine.backends.cpu.machine import converted_by_calls
 from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
 from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
 from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
@@ -195,6 +196,7 @@ TO_CPU: tuple[Pass[CpuLowering], ...] = (
     RELAX_WORKGROUP_ATOMICS,
     Pass(name="drop-address-spaces", run=drop_address_spaces),
     Pass(name="relax-float-operations", run=abi.make_fast, when=lambda lowering: lowering.fast_math),
+    half_floats.EMULATE,
     upstream(
         "line-tables",
         "builtin.module(ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly})",
@@ -229,5 +231,6 @@ def start(params: CompileParams, source: SourceText) -> CpuLowering:
         debug=bool(params.target.debug),
         debug_variables=params.target.debug == FULL,
         keep_values=params.target.opt_level == 0,
+        converted_by_calls=converted_by_calls(params.target, source.text),
         probe_stack=params.target.triple.startswith("x86_64"),
     )

@@ -51,6 +51,7 @@ class CpuLowering(Legalization):
     text_digest: str = ""
     sanitize: frozenset[Sanitize] = frozenset()
     debug: bool = False
+    converted_by_calls: frozenset[str] = frozenset()  # 16-bit floats, see lower/half_floats.py
     probe_stack: bool = False  # a large frame touches each of its pages, and so a guard page
     sites: list[str] = field(default_factory=list)
     workgroup_bytes: int = 0  # of the variables that all kernels share
