@@ -2,7 +2,7 @@
 // RUN: x86-64-v3 emulate-16-bit-floats
 
 gpu.module @k {
-  llvm.func @f(%x: f16, %y: bf16, %v: vector<4xf16>, %s: i32) -> f16 {
+  llvm.func @f(%x: f16, %y: bf16, %v: vector<4xf16>, %p: !llvm.ptr) -> f16 {
     %0 = llvm.fadd %x, %x {fastmathFlags = #llvm.fastmath<nnan>} : f16
     %1 = llvm.fadd %0, %0 {fastmathFlags = #llvm.fastmath<nnan>} : f16
     %2 = llvm.fpext %y : bf16 to f64
@@ -10,6 +10,8 @@ gpu.module @k {
     %4 = "llvm.intr.vector.reduce.fadd"(%3, %v) <{fastmathFlags = #llvm.fastmath<none>}> : (f16, vector<4xf16>) -> f16
     %5 = llvm.fcmp "olt" %1, %4 : f16
     %6 = llvm.select %5, %1, %4 : i1, f16
+    %7 = llvm.load %p invariant {alignment = 2 : i64} : !llvm.ptr -> bf16
+    llvm.store %7, %p {alignment = 2 : i64} : bf16, !llvm.ptr
     llvm.return %6 : f16
   }
 }
@@ -20,6 +22,11 @@ gpu.module @k {
 // X86_64_V2: llvm.fptrunc {{.*}} : f64 to f16
 // X86_64_V2: llvm.call @gpubuild.intr.vector.reduce.fadd.2
 // X86_64_V2: llvm.call @gpubuild.fcmp.3
+// X86_64_V2: %[[LOADED:.*]] = llvm.load %arg3 invariant {alignment = 2 : i64} : !llvm.ptr -> i16
+// X86_64_V2: %[[FROZEN:.*]] = llvm.freeze %[[LOADED]]
+// X86_64_V2: %[[BF16:.*]] = llvm.bitcast %[[FROZEN]] : i16 to bf16
+// X86_64_V2: %[[STORED:.*]] = llvm.bitcast %[[BF16]] : bf16 to i16
+// X86_64_V2: llvm.store %[[STORED]], %arg3 {alignment = 2 : i64} : i16, !llvm.ptr
 // X86_64_V2: llvm.func internal @gpubuild.fadd.0(%arg0: f16, %arg1: f16) -> f16 attributes {always_inline}
 // X86_64_V2: llvm.bitcast %arg0 : f16 to i16
 // X86_64_V2: llvm.fadd {{.*}} {fastmathFlags = #llvm.fastmath<nnan>} : f32

@@ -25,7 +25,8 @@ _ARITHMETIC = (
 )
 _CONVERSIONS = ("llvm.fpext", "llvm.fptrunc")
 _REDUCTIONS = {f"llvm.intr.vector.reduce.{name}": f"llvm.{name}" for name in ("fadd", "fmul")}
-_OPERATIONS = frozenset((*(f"llvm.{name}" for name in _ARITHMETIC), *_CONVERSIONS, *_REDUCTIONS))
+_MEMORY = ("llvm.load", "llvm.store")
+_OPERATIONS = frozenset((*(f"llvm.{name}" for name in _ARITHMETIC), *_CONVERSIONS, *_REDUCTIONS, *_MEMORY))
 _MOST_INLINED = 200  # operations in a function: each becomes 10 to 60, and LLVM's time grows with the square
 # Bits of f32.
 _SIGN, _MAGNITUDE, _INFINITY = 0x80000000, 0x7FFFFFFF, 0x7F800000
@@ -48,6 +49,9 @@ def _emulate(module: ir.Module, lowering: CpuLowering) -> None:
         found = matching(function, lambda op: op.name in _OPERATIONS and _is_narrow(op, narrow))
         inline = "always_inline" if len(found) <= _MOST_INLINED else "no_inline"
         for op in found:
+            if op.name in _MEMORY:
+                _access_bits(op)
+                continue
             kinds = [value.type for value in (*op.operands, *op.results)]
             attributes = [str(op.attributes[name]) for name in op.attributes]
             key = " ".join((inline, op.name, *map(str, kinds), *attributes))
@@ -64,6 +68,22 @@ def _is_narrow(op: ir.Operation, narrow: Container[str]) -> bool:
     )
 
 
+def _access_bits(op: ir.Operation) -> None:
+    """Load or store integers instead: LLVM takes vectors of bf16 apart, even to select some.
+
+    Without ``freeze`` it makes a load of floats of the load and the cast.
+    """
+    build = LlvmBuilder(op)
+    kind = (op.results or op.operands)[0].type
+    bits = shaped_like(kind, ir.IntegerType.get_signless(16))
+    if op.name == "llvm.store":
+        op.operands[0] = build.value("llvm.bitcast", bits, op.operands[0])
+        return
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    loaded = build.value(op.name, bits, op.operands[0], **attributes)
+    replace(op, build.value("llvm.bitcast", kind, build.value("llvm.freeze", bits, loaded)))
+
+
 def _define(name: str, inline: str, op: ir.Operation, block: ir.Block, narrow: Container[str]) -> None:
     """Append a function to ``block`` that does what ``op`` does."""
     kind = op.results[0].type
@@ -76,22 +96,29 @@ def _define(name: str, inline: str, op: ir.Operation, block: ir.Block, narrow: C
     body = function.regions[0].blocks[0]
     poison, end = (view.operation for view in body.operations)
     build = LlvmBuilder(end)
-    operands = [_extend(build, v) if str(element_type(v.type)) in narrow else v for v in body.arguments]
+    end.operands[0] = _emulated(build, op, list(body.arguments), narrow)
+    poison.erase()
+
+
+def _emulated(
+    build: LlvmBuilder, op: ir.Operation, given: list[ir.Value], narrow: Container[str]
+) -> ir.Value:
+    """Return what ``op`` would make of the operands ``given``."""
+    kind = op.results[0].type
+    operands = [_extend(build, v) if str(element_type(v.type)) in narrow else v for v in given]
     wide = shaped_like(kind, ir.F32Type.get()) if str(element_type(kind)) in narrow else kind
     attributes = {name: op.attributes[name] for name in op.attributes}
     if op.name in _REDUCTIONS:
-        value = body.arguments[0]
+        value = given[0]
         for number in range(ir.VectorType(operands[1].type).shape[0]):
             element = build.value("llvm.extractelement", "f32", operands[1], build.constant(number))
             next_ = build.value(_REDUCTIONS[op.name], "f32", _extend(build, value), element, **attributes)
             value = _truncate(build, next_, kind)
-    else:
-        value = operands[0]
-        if op.name not in _CONVERSIONS or value.type != wide:
-            value = build.value(op.name, wide, *operands, **attributes)
-        value = value if wide == kind else _truncate(build, value, kind)
-    end.operands[0] = value
-    poison.erase()
+        return value
+    value = operands[0]
+    if op.name not in _CONVERSIONS or value.type != wide:
+        value = build.value(op.name, wide, *operands, **attributes)
+    return value if wide == kind else _truncate(build, value, kind)
 
 
 def _extend(build: LlvmBuilder, value: ir.Value) -> ir.Value:
