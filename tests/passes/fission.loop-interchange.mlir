@@ -102,6 +102,33 @@ gpu.module @k {
     memref.store %r, %out[%col] : memref<?xf32>
     gpu.return
   }
+  // LLVM unrolls few iterations of f32, but not those of types whose operations are many instructions.
+  gpu.func @short_f32(%x: memref<?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %col = gpu.global_id x
+    %mine = memref.load %x[%col] : memref<?xf32>
+    %r = scf.for %k = %c0 to %c8 step %c1 iter_args(%s = %mine) -> f32 {
+      %t = arith.mulf %s, %mine : f32
+      scf.yield %t : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @short_f16(%x: memref<?xf16>, %out: memref<?xf16>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %col = gpu.global_id x
+    %mine = memref.load %x[%col] : memref<?xf16>
+    %r = scf.for %k = %c0 to %c8 step %c1 iter_args(%s = %mine) -> f16 {
+      %t = arith.mulf %s, %mine : f16
+      scf.yield %t : f16
+    }
+    memref.store %r, %out[%col] : memref<?xf16>
+    gpu.return
+  }
   // Subgroups have a row each, and the last workgroup fewer: the others run the loop without the mask.
   gpu.func @rows_of_subgroups(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
     %c0 = arith.constant 0 : index
@@ -154,6 +181,10 @@ gpu.module @k {
 // CHECK: memref.load %arg0{{.}}[[K3]]]
 // CHECK-NOT: @costly.workgroup
 // CHECK: gpu.func @costly(
+// CHECK-NOT: @short_f32.workgroup
+// CHECK-LABEL: gpu.func @short_f16.workgroup
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c8
+// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
 // CHECK-LABEL: gpu.func @rows_of_subgroups.workgroup
 // CHECK: [[ALL:%.+]] = arith.cmpi eq, {{%.+}}, {{%.+}} : index
 // CHECK-NEXT: scf.if [[ALL]] {

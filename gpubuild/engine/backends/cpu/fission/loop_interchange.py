@@ -27,6 +27,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
 
 _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
+_LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
@@ -257,6 +258,7 @@ def _follows(value: ir.Value, counter: ir.Value) -> bool:
 
 def _is_short(op: ir.Operation) -> bool:
     lower, upper, step = (constant_integer(value) for value in list(op.operands)[:3])
-    if lower is None or upper is None or step is None:
+    if lower is None or upper is None or step is None or upper - lower > _UNROLLED * step:
         return False
-    return upper - lower <= _UNROLLED * step
+    inside = body_operations(op.regions[0].blocks[0])
+    return not any(str(result.type) in _LONG for inner in inside for result in inner.results)
