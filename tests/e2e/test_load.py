@@ -72,6 +72,24 @@ def test_a_text_and_edits(tmp_path: Path) -> None:
             np.testing.assert_array_equal(y, x[::-1] + number)
 
 
+def test_an_assertion_of_host_code_is_an_exception() -> None:
+    text = """\
+func.func @small(%n: index) attributes {llvm.emit_c_interface} {
+  %limit = arith.constant 4 : index
+  %ok = arith.cmpi ult, %n, %limit : index
+  cf.assert %ok, "not \\22small\\22: 100 %d"
+  return
+}
+"""
+    module = gpubuild.load(text=text)
+    module.small(3)
+    with pytest.raises(RuntimeError) as caught:
+        module.small(4)
+    assert 'assertion failed: not "small": 100 %d' in str(caught.value)
+    assert "module.mlir:4:3 (cf.assert in @small)" in str(caught.value)
+    module.small(0)
+
+
 def test_targets_and_passes() -> None:
     loop = """func.func @twice(%x: memref<?xf32>) attributes {llvm.emit_c_interface} {
   %c0 = arith.constant 0 : index

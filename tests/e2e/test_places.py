@@ -58,18 +58,26 @@ func.func @frees(%n: index) attributes {llvm.emit_c_interface} {
   gpu.dealloc %a : memref<?xf32>  // frees
   return
 }
+func.func @checks(%n: index) attributes {llvm.emit_c_interface} {
+  %limit = arith.constant 3 : index
+  %ok = arith.cmpi ult, %n, %limit : index
+  cf.assert %ok, "not \\22small\\22: 100 %d"  // checks
+  return
+}
 }
 """
 MAIN = """\
 #include <stdint.h>
 #include <string.h>
-void oversized(intptr_t), waits(intptr_t), copies(intptr_t), frees(intptr_t);
+void oversized(intptr_t), waits(intptr_t), copies(intptr_t), frees(intptr_t), checks(intptr_t);
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "";
     if (!strcmp(what, "oversized")) oversized(1000);
     if (!strcmp(what, "waits")) waits(64);
     if (!strcmp(what, "copies")) copies(3);
     if (!strcmp(what, "frees")) frees(3);
+    checks(2);
+    if (!strcmp(what, "checks")) checks(3);
     return 0;
 }
 """
@@ -88,6 +96,7 @@ FAILURES = {
     "waits": ("gpu.launch_func", "1 of 64 work-items wait at gpu.barrier in @divergent at src/app.mlir:"),
     "copies": ("gpu.memcpy", "copies 12 bytes"),
     "frees": ("gpu.dealloc", "freed twice"),
+    "checks": ("cf.assert", 'assertion failed: not "small": 100 %d'),
 }
 
 

@@ -13,6 +13,7 @@ from gpubuild.engine.ir.locations import address
 from gpubuild.engine.ir.query import callee, symbol_name
 
 _FUNCTION = "gpubuildPlace"
+_NAMED = ("gpu.", "nvgpu.", "cf.assert")
 _CALLS = ("mgpu", "gpubuild")  # prefixes of the runtime's functions
 _ANY_CALL = frozenset({"llvm.call", "llvm.invoke", "llvm.call_intrinsic"})
 
@@ -20,11 +21,11 @@ Names = dict[tuple[str, int, int], str]
 
 
 def names(module: ir.Module) -> Names:
-    """Return names of gpu operations in host code that is not lowered yet, by their positions."""
+    """Return names of gpu operations and assertions in host code that is not lowered, by their positions."""
     found: Names = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        position = file_position(op.location) if op.name.startswith(("gpu.", "nvgpu.")) else None
+        position = file_position(op.location) if op.name.startswith(_NAMED) else None
         if position is not None:
             around = op
             while around is not None and not symbol_name(around):

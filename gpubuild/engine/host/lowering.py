@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.host import async_ops, call_locations, clang_offload, gpu_binary, object_code
+from gpubuild.engine.host import assertions, async_ops, call_locations, clang_offload, gpu_binary, object_code
 from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
@@ -43,6 +43,7 @@ _DEBUG_PASSES = "builtin.module(ensure-debug-info-scope-on-llvm-func)"
 @frozen
 class _HostLowering:
     source: SourceText
+    is_upstream: bool = False  # the code shall be that of upstream's passes
 
 
 def _check(module: ir.Module, lowering: Lowering) -> None:
@@ -65,7 +66,8 @@ def _is_linalg_on_tensors(op: ir.Operation) -> bool:
 
 
 # For operations that upstream's conversions fail on. Runs before async_ops.normalize.
-LEGALIZE: tuple[Pass[Lowering], ...] = (
+LEGALIZE: tuple[Pass[_HostLowering], ...] = (
+    Pass(name="report-assertions", run=assertions.report, when=lambda lowering: not lowering.is_upstream),
     memory_ops.EXPAND_CASTS,
     memory_ops.EXPAND_REALLOC,
     booleans.lower_structured("func.func"),
@@ -122,8 +124,9 @@ def _lower(text: str, params: HostParams, io: StepIO) -> _Lowered:
         with io.stage("lower host"):
             if params.passes:
                 resources.bind(module)
-            lower_host(module, params.passes, source)
-            if params.offload is not Offload.SELECT_OBJECT:  # which is upstream's code unchanged
+            is_upstream = params.offload is Offload.SELECT_OBJECT
+            lower_host(module, params.passes, source, is_upstream=is_upstream)
+            if not is_upstream:
                 call_locations.insert_calls(module, named, locations.text_digest(text))
             if params.debug:
                 contexts.run_passes(module, _DEBUG_PASSES, source=source)
@@ -142,15 +145,21 @@ def _device_codes(number: int, io: StepIO) -> list[bytes]:
     return [io.read(role) for role in sorted(roles, key=lambda role: int(role.removeprefix(prefix)))]
 
 
-def lower_host(module: ir.Module, passes: str = "", source: SourceText | None = None) -> None:
-    """Lower a host module to the LLVM dialect in place, by ``passes`` if given, else by our own."""
+def lower_host(
+    module: ir.Module, passes: str = "", source: SourceText | None = None, *, is_upstream: bool = False
+) -> None:
+    """Lower a host module to the LLVM dialect in place, by ``passes`` if given, else by our own.
+
+    ``is_upstream``: without calls of functions that only this project's runtime has.
+    """
     for name in _OTHER_MACHINE:
         if name in module.operation.attributes:
             del module.operation.attributes[name]
     object_code.return_exit_code(module)
     if not passes:
         tasks = async_ops.lower_regions(module, source)
-        run_passes(module, LEGALIZE, _HostLowering(source=source or SourceText()))
+        lowering = _HostLowering(source=source or SourceText(), is_upstream=is_upstream)
+        run_passes(module, LEGALIZE, lowering)
         async_ops.normalize(module, source)
         if tasks:
             contexts.run_passes(module, _TASK_PASSES, source=source)

@@ -26,11 +26,13 @@ from gpubuild.support import code_lines
 
 FILE = "places.txt"
 _DIGITS = 16  # of the digest: enough for the texts of one project
-# Operations that can fail or wait; messages of the runtime name no others.
+# Operations that can fail or wait, of these dialects and assertions; messages of the runtime name no others.
 _DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "rocdl"})
 _SILENT = re.compile(r"gpu\.(\w+_(id|dim|size)|num_subgroups|return|module|binary|printf)")
-_NAMED = re.compile(rf'\s*(?:%[^=]* = )?"?((?:{"|".join(sorted(_DIALECTS))})\.[\w.$]+)')
 _ASSERT = "cf.assert"
+_NAMED = re.compile(
+    rf'\s*(?:%[^=]* = )?"?((?:{"|".join(sorted(_DIALECTS))})\.[\w.$]+|{re.escape(_ASSERT)}\b)'
+)
 _PLACE = "gpubuild.place"
 _LOCATION = re.compile(r"\bloc\b")
 _TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
@@ -85,7 +87,9 @@ def _operations(module: ir.Module) -> list[ir.Operation]:
     """Return the operations that messages may name, in the order of the text."""
     return matching(
         module.operation,
-        lambda op: op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name),
+        lambda op: (
+            op.name == _ASSERT or (op.name.partition(".")[0] in _DIALECTS and not _SILENT.fullmatch(op.name))
+        ),
         ir.WalkOrder.PRE_ORDER,
     )
 

@@ -220,6 +220,11 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     _exit(1);
 }
 
+/* For a cf.assert of host code (engine/host/assertions.py). */
+void gpubuildAssertionFailed(const char *message) {
+    gb_fatal(&nowhere, "assertion failed: %s", message);
+}
+
 _Noreturn void gb_fatal_driver(const struct gb_where *where, const char *function, int result, const char *name,
                                const char *text, const char *details) {
     struct gb_where at = *where;

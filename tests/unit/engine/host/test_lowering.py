@@ -8,6 +8,7 @@ import pytest
 from unit.engine.host.test_bundle import BLOBS, OBJECTS
 from unit.engine.host_steps import (
     HOST,
+    LAUNCH,
     OUTPUTS,
     PLACEHOLDER,
     UPSTREAM,
@@ -77,7 +78,8 @@ def upstream_llvm(text: str, passes: str = "") -> str:
 @pytest.mark.parametrize("index", range(len(OBJECTS)))
 def test_select_object_gives_upstreams_llvm_ir(tmp_path: Path, index: int) -> None:
     binary = bundled(tmp_path, f"#gpu.select_object<{index}>")
-    inputs = {"host": HOST, "binary.0": binary}
+    checked = HOST.replace(LAUNCH, f'%ok = ub.poison : i1\n    cf.assert %ok, "no"\n{LAUNCH}')
+    inputs = {"host": checked, "binary.0": binary}
     ran = run_step(tmp_path / "host", StepKind.HOST, params(Offload.SELECT_OBJECT), inputs, OUTPUTS)
     assert ran.text("llvm") == upstream_llvm(ran.text("mlir"))
     size = re.search(r"@saxpy_kernels_binary = internal constant \[(\d+) x i8\]", ran.text("llvm"))
