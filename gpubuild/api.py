@@ -163,7 +163,10 @@ def open_project(
 
 
 class LoadedModule:
-    """The functions and kernels of a source, as attributes. ``report`` is the build behind it."""
+    """The functions and kernels of a source, as attributes and by name: ``module["path"]``.
+
+    ``report`` is the build behind it.
+    """
 
     def __init__(self, module: ModuleType, name: str, report: BuildReport) -> None:
         self.report = report
@@ -171,6 +174,11 @@ class LoadedModule:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function or kernel
         return getattr(self.__dict__["_module"], name)
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a function, or a module with kernels
+        if name not in self._module.__all__:
+            raise KeyError(name)
+        return getattr(self._module, name)
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._module.__all__]

@@ -52,6 +52,9 @@ def test_a_file() -> None:
     assert module.device == "cpu"
     assert repr(module) == "<gpubuild module saxpy: saxpy, saxpy_kernels>"
     assert "saxpy" in dir(module)
+    assert module["saxpy"] is module.saxpy
+    with pytest.raises(KeyError):
+        module["device"]
     html = module._repr_html_()
     assert "<td>saxpy_kernels.saxpy</td><td>(index, f32, memref&lt;?xf32&gt;, memref" in html
     assert "<th>tier</th>" in html
