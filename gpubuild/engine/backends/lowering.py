@@ -174,6 +174,7 @@ def _check_dialect(kernels: ir.Operation, state: GpuLowering) -> None:
 # ---- the parts that the tables of all back ends have, in this order ----
 
 LOWER_STRUCTURES: tuple[Pass[Legalization], ...] = (
+    memory_ops.DECLARE_ALLOCATIONS,
     memory_ops.EXPAND_CASTS,
     memory_ops.EXPAND_REALLOC,
     booleans.lower_structured("gpu.module"),

@@ -1,9 +1,10 @@
 """Memory operations that are made of others, atomic updates, and descriptors as parameters of kernels.
 
-``memref.realloc`` becomes allocation, copy and release. The memory that ``vector.type_cast`` returns is
-loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be padded to a
-power of two. ``memref.copy`` of views with gaps would become a call of a host function. Atomic products and
-regions on floats become forms that targets have instructions for.
+``memref.realloc`` becomes allocation, copy and release. ``memref.alloc`` of a constant size in workgroup
+memory becomes a variable, which exists once for each workgroup. The memory that ``vector.type_cast``
+returns is loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be
+padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function. Atomic
+products and regions on floats become forms that targets have instructions for.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from collections.abc import Callable
 
 from mlir import ir
 
+from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
 from gpubuild.engine.ir.query import operations, scalar_bits
 from gpubuild.engine.legalize.booleans import bytes_of
+from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 
 _CAST = "vector.type_cast"
+_VARIABLE = "gpubuild.workgroup.{}"
 _PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 
 
@@ -133,6 +137,32 @@ def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
     return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
 
 
+def _declare_allocations(module: ir.Module, _: Lowering) -> None:
+    """Replace allocations in workgroup memory by variables: compilers write them so, and mean that."""
+    if not contains(module.operation, ("memref.alloc",)):
+        return
+    for kernels in contexts.gpu_modules(module):
+        top = Emitter(kernels.regions[0].blocks[0].operations[0].operation)
+        for number, op in enumerate(operations(kernels, ("memref.alloc",))):
+            kind = ir.MemRefType(op.results[0].type)
+            if str(kind.memory_space) not in WORKGROUP_SPACES or not kind.has_static_shape:
+                continue
+            for use in list(op.results[0].uses):
+                if use.owner.operation.name == "memref.dealloc":
+                    use.owner.operation.erase()
+            name = _VARIABLE.format(number)
+            attributes = {"sym_name": ir.StringAttr.get(name), "type": ir.TypeAttr.get(kind)}
+            attributes["sym_visibility"] = ir.StringAttr.get("private")
+            attributes["initial_value"] = ir.UnitAttr.get()
+            if "alignment" in op.attributes:
+                attributes["alignment"] = op.attributes["alignment"]
+            top.op("memref.global", [], [], attributes)
+            emit = Emitter(op)
+            symbol = {"name": ir.FlatSymbolRefAttr.get(name)}
+            emit.replace(emit.value("memref.get_global", [], kind, symbol))
+
+
+DECLARE_ALLOCATIONS: Pass[Lowering] = Pass(name="workgroup-allocations-to-globals", run=_declare_allocations)
 EXPAND_CASTS: Pass[Lowering] = Pass(name="expand-vector-type-casts", run=_expand_casts)
 EXPAND_REALLOC: Pass[Lowering] = upstream(
     "expand-realloc", "builtin.module(expand-realloc)", only_for=("memref.realloc",)

@@ -19,6 +19,7 @@ from gpubuild.engine.ir.passes import Pass
 from gpubuild.engine.ir.query import constant_integer, element_type, scalar_bits
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
+from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.frozen import replace
 
@@ -88,7 +89,6 @@ _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE, _WORKGROUP = "#gpu.address_space<private>", "#gpu.address_space<workgroup>"
 _OF_WORKGROUP = "bytes of workgroup memory"
 _WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
-_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3"})
 _UNIFORM = "uniform"
 _KERNEL = ("gpu.kernel", "kernel")
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
@@ -333,10 +333,10 @@ def _conversion_refusal(op: ir.Operation) -> str:
 
 def _allocation_refusal(op: ir.Operation) -> str:
     space = str(ir.MemRefType(op.results[0].type).memory_space)
-    if space in _WORKGROUP_SPACES:
+    if space in WORKGROUP_SPACES:
         return (
-            f"'{op.name}' in workgroup memory, which is not allocated while a kernel runs: use a workgroup "
-            "attribution, memref.global, or gpu.dynamic_shared_memory"
+            f"'{op.name}' in workgroup memory, of a size that only the running kernel knows: use a constant "
+            "size, or gpu.dynamic_shared_memory"
         )
     return ""
 

@@ -1,4 +1,4 @@
-"""The shape of a workgroup in IR: its size, a work-item's position, the lanes of its last subgroup."""
+"""The shape of a workgroup in IR: memory, size, a work-item's position, lanes of the last subgroup."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from math import prod
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+
+WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
 
 
 def workgroup_position(emit: Emitter) -> ir.Value:

@@ -116,6 +116,23 @@ def _memory() -> None:
                 breaks=("gpu.barrier", ""),
             ),
             Program(
+                name="memref_alloc_workgroup",
+                op="memref.alloc, dealloc in workgroup memory",
+                body=f"""%w = memref.alloc() : memref<32xi32, {WORKGROUP}>
+    %v = memref.load %in[%i] : memref<?xi32>
+    memref.store %v, %w[%t] : memref<32xi32, {WORKGROUP}>
+    gpu.barrier
+    %c31 = arith.constant 31 : index
+    %o = arith.subi %c31, %t : index
+    %r = memref.load %w[%o] : memref<32xi32, {WORKGROUP}>
+    memref.store %r, %out[%i] : memref<?xi32>
+    memref.dealloc %w : memref<32xi32, {WORKGROUP}>""",
+                args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
+                expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
+                grid=2,
+                breaks=("gpu.barrier", ""),
+            ),
+            Program(
                 name="gpu_two_workgroups",
                 op="two workgroup attributions of different types",
                 body=f"""%v = memref.load %in[%i] : memref<?xi32>

@@ -132,12 +132,12 @@ def _memref() -> None:
     )
     one(
         MEMREF,
-        "memref_alloc_workgroup",
-        "memref.alloc in workgroup memory",
-        f"%h = memref.alloc() : memref<4xf32, {WORKGROUP}>\n    memref.store %x, %h[%c0] : memref<4xf32, {WORKGROUP}>",
+        "memref_alloc_workgroup_dynamic",
+        "memref.alloc in workgroup memory, of a size that varies",
+        f"%h = memref.alloc(%i) : memref<?xf32, {WORKGROUP}>\n    memref.store %x, %h[%c0] : memref<?xf32, {WORKGROUP}>",
         {"x": np.float32(1)},
         {},
-        refused=dict.fromkeys(TARGETS, "in workgroup memory, which is not allocated while a kernel runs"),
+        refused=dict.fromkeys(TARGETS, "in workgroup memory, of a size that only the running kernel knows"),
     )
     one(
         MEMREF,

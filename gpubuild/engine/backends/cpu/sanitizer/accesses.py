@@ -17,6 +17,7 @@ from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, GROUP_IDS, ITEM_IDS, nested
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, element_bytes
+from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 
 # The result of a reinterpret_cast need not lie in the memory of its operand.
 _SAME_MEMORY = (VIEWS - {"memref.reinterpret_cast"}) | {"vector.type_cast"}
@@ -44,7 +45,6 @@ _WITHOUT_ACCESS = (
     }
 )
 _PRIVATE_SPACES = frozenset({"#gpu.address_space<private>", "5 : i64", "5", "5 : i32"})
-_WORKGROUP_SPACES = frozenset({"#gpu.address_space<workgroup>", "3 : i64", "3", "3 : i32"})
 
 # Number of the memref among the operands, which the indices follow, and the mode.
 _ACCESSES = {
@@ -86,7 +86,7 @@ class Access:
     @property
     def in_workgroup_memory(self) -> bool:
         """Whether the memory may be the workgroup's: by its type, or since its space is not known."""
-        if _space(self.memory) in _WORKGROUP_SPACES:
+        if _space(self.memory) in WORKGROUP_SPACES:
             return True
         *_, source = chain = list(_sources(self.memory))
         casts = (owner for value in chain if (owner := defining_op(value)) is not None)
@@ -258,7 +258,7 @@ def memories(kernel: ir.Operation) -> list[Memory] | None:
             part = _dynamic_part(root) if has_parts else None
             if part is not None:
                 break
-        in_workgroup = _space(root) in _WORKGROUP_SPACES
+        in_workgroup = _space(root) in WORKGROUP_SPACES
         is_argument = root in entry_arguments
         owner = defining_op(root)
         key: object = root
