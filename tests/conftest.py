@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,27 @@ from gpubuild.settings import Settings
 
 PROPERTY = "counted"
 Counted = Callable[..., None]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 4 MB. Only root has one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("cannot mount a disk here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Write to a disk until it is full. Return the file that fills it."""
+    file = disk / "filling"
+    with suppress(OSError), file.open("wb", buffering=0) as stream:
+        while True:
+            stream.write(bytes(1 << 12))
+    return file
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -80,7 +80,7 @@ def _answer(job: Job, run: Callable[[Job], JobResult]) -> Answer:
     except GpubuildError as error:
         return error
     except BaseException as error:  # SystemExit too: no job may exit
-        return no_room(error) or StepError(
+        return no_room(error, job.workdir) or StepError(
             f"internal error: {type(error).__name__}: {error}",
             output=traceback.format_exc(),
             hint="this is a bug in gpubuild; please report it with the output above",

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from gpubuild.errors import StepError
+from gpubuild.errors import NoRoomError
 from gpubuild.model.job import LOG_FILE, STAGE_FILE
 from gpubuild.support.delete_tree import delete_tree
 
@@ -34,7 +34,7 @@ class WorkArea:
         self._free: list[Path] = []
 
     def new(self) -> Path:
-        """Return a folder for one job, with empty files at most. Raises ``StepError`` if none can be made."""
+        """Return a folder for one job, with empty files at most. Raises ``NoRoomError`` if that fails."""
         if self._free:
             return self._free.pop()
         try:
@@ -44,7 +44,7 @@ class WorkArea:
             folder = self._session / str(self._count)
             folder.mkdir(mode=0o700)
         except OSError as error:
-            raise StepError(
+            raise NoRoomError(
                 f"cannot make a working folder in {self._directory}: {error.strerror}",
                 hint="free some space or choose another folder with --build-dir",
             ) from error

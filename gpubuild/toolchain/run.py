@@ -34,6 +34,7 @@ from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageErro
 from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
 from gpubuild.support.fork import interrupts_blocked
 from gpubuild.support.frozen import frozen
+from gpubuild.support.no_room import why_full
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -150,20 +151,28 @@ def run_tool(
             stderr=_read_all(files[2]),
             seconds=seconds,
         )
-        _refuse_no_room(run)
+        _refuse_no_room(run, cwd)
         return run
     finally:
         for descriptor in files:
             os.close(descriptor)
 
 
-def _refuse_no_room(run: ToolRun) -> None:
-    """Raise if a tool failed because of a full disk: the caller would blame its input."""
-    found = [line for line in run.output.splitlines() if _NO_ROOM.search(line)] if run.returncode else []
-    if found:
+def _refuse_no_room(run: ToolRun, cwd: Path) -> None:
+    """Raise if a tool failed because of a full disk: the caller would blame its input.
+
+    Not every tool says so: ptxas gives no reason, and ld.lld, which maps its output, dies of a signal.
+    """
+    if run.returncode == 0:
+        return
+    lines = run.output.splitlines()
+    told = [line for line in lines if _NO_ROOM.search(line)]
+    if told or why_full(cwd):
+        if not lines and run.returncode < 0:
+            lines = [f"killed by {_signal_name(-run.returncode)}"]
         raise NoRoomError(
             f"{Path(run.command[0]).name} could not write: there is no room",
-            output="\n".join(found[:_MAX_LINES]),
+            output="\n".join((told or lines)[:_MAX_LINES]),
             hint="free some space, in the build folder or in /tmp, or choose another folder with --build-dir",
         )
 

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from conftest import fill
 
 # Importing it here would change how errors are pickled.
 if find_spec("distributed") is None:
@@ -226,22 +227,6 @@ def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: st
         cluster.end_by_force()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if not _CAN_ADMINISTER:
-        pytest.skip("only root mounts a disk")
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("cannot mount a disk here")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
 @pytest.mark.parametrize(("what", "point"), _cases(("disk",)))
 def test_a_full_disk(project: Path, tmp_path: Path, small_disk: Path, what: str, point: int) -> None:
     with Cluster(tmp_path / "cluster") as cluster:
@@ -250,9 +235,7 @@ def test_a_full_disk(project: Path, tmp_path: Path, small_disk: Path, what: str,
         cluster.wait_for_workers(2)
         build = Build(project, cluster, f"{what}_{point}")
         wait_at_random(build, what, point)
-        with suppress(OSError), (small_disk / "full").open("wb", buffering=0) as stream:
-            while True:
-                stream.write(bytes(1 << 12))
+        fill(small_disk)
         build.check()
         cluster.end_by_force()
 

@@ -7,7 +7,6 @@ recorded (*discovered*), and a result is valid while they are unchanged.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -33,11 +32,11 @@ from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import STAGE_FILE, Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 from gpubuild.support.file_stamp import Stat, stamp, stat_of
+from gpubuild.support.no_room import NO_ROOM
 
 T = TypeVar("T")
 
 _LARGE_BYTES = 1 << 24  # from here on, a copy of an input costs more than another look at its stat data
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 class StepIO:
@@ -188,10 +187,11 @@ class StepIO:
         """Do what :meth:`copy_in` does, with a link to a large file, for a tool that only reads it."""
         item = self._inputs[name]
         try:
-            if item.path.stat().st_size < _LARGE_BYTES:
-                return self.copy_in(name, filename)
+            size_bytes = item.path.stat().st_size
         except OSError as error:
             raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        if size_bytes < _LARGE_BYTES:
+            return self.copy_in(name, filename)
         self.view(name)
         path = self._scratch / filename
         path.symlink_to(item.path.absolute())
@@ -252,7 +252,11 @@ class StepIO:
         except GpubuildError:
             raise
         except Exception as error:
-            failure = no_room(error) or _explained(error) or StepError(f"{type(error).__name__}: {error}")
+            failure = (
+                no_room(error, self._job.workdir)
+                or _explained(error)
+                or StepError(f"{type(error).__name__}: {error}")
+            )
             raise failure.with_(stage=name) from error
         finally:
             self._stages.append(StageTime(stage=name, seconds=time.monotonic() - start))
@@ -336,12 +340,13 @@ def _changed(item: JobInput) -> InputChangedError:
     )
 
 
-def no_room(error: BaseException) -> StepError | None:
-    """Return an error for the user when ``error`` means that the disk is full, else ``None``."""
-    if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+def no_room(error: BaseException, workdir: Path) -> StepError | None:
+    """Return an error for the user if ``error`` means that the disk of ``workdir`` is full, else ``None``."""
+    if not isinstance(error, OSError) or error.errno not in NO_ROOM:
         return None
+    # Without the numbers of build and job: steps that fail for one reason have one message.
     return NoRoomError(
-        f"cannot write to the build folder: {error.strerror}",
+        f"cannot write to {workdir.parents[1]}: {error.strerror}",
         hint="free some space or choose another folder with --build-dir",
     )
 

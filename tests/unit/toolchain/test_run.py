@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import fill
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError
 from gpubuild.toolchain import run as run_module
@@ -80,6 +81,21 @@ def test_a_tool_on_a_full_disk(tmp_path: Path) -> None:
     assert caught.value.output == "as: a.o: No space left on device"
     assert "/tmp" in caught.value.hint
     assert run_tool(script(told.format(0)), cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [("echo 'a.o could not be opened'; exit 255", "a.o could not be opened"),
+     ("kill -BUS $$", "killed by SIGBUS (Bus error)")],
+    ids=["message", "signal"],
+)  # fmt: skip
+def test_a_tool_that_does_not_say_that_the_disk_is_full(small_disk: Path, how: str, said: str) -> None:
+    assert run_tool(script(how), cwd=small_disk).returncode
+    fill(small_disk)
+    with pytest.raises(NoRoomError, match="could not write: there is no room") as caught:
+        run_tool(script(how), cwd=small_disk)
+    assert caught.value.output == said
+    assert [path.name for path in small_disk.iterdir()] == ["filling"]
 
 
 def test_check_passes_success(tmp_path: Path) -> None:
