@@ -93,6 +93,7 @@ def clear(options: argparse.Namespace) -> int:
             "`gpubuild cache gc --max-age 14d` those not used for two weeks",
         )
     freed = store.clear()
+    _require_writable(console, store, freed)
     _close(console, store)
     if options.json:
         console.print(dump({"schema": 1, "directory": str(config.directory), "freed_bytes": freed}))
@@ -141,6 +142,7 @@ def gc(options: argparse.Namespace) -> int:
     if size is None and config.max_size_bytes:
         size = config.max_size_bytes
     done = upkeep.collect(store, max_size_bytes=size, max_age_seconds=age)
+    _require_writable(console, store, done.freed_bytes)
     _close(console, store)
     if options.json:
         console.print(dump({"schema": 1, "directory": str(config.directory), **asdict(done)}))
@@ -248,6 +250,18 @@ def _open(options: argparse.Namespace, *, only_deletes: bool = False) -> tuple[D
     assert config.directory is not None  # noqa: S101
     audit = trust_everyone if shared else partial(why_untrusted, project=root)
     return DiskStore(config.directory, audit=audit), config
+
+
+def _require_writable(console: Console, store: DiskStore, freed_bytes: int) -> None:
+    """Raise ``UsageError`` if nothing was deleted from a cache because it cannot be written."""
+    if freed_bytes or store.writable or store.unusable:
+        return
+    for warning in store.warnings:
+        console.warning(warning)
+    raise UsageError(
+        f"the cache {store.directory} cannot be written: nothing was deleted",
+        hint="name another folder with --cache-dir, or make this one writable",
+    )
 
 
 def _close(console: Console, store: DiskStore) -> None:

@@ -31,11 +31,13 @@ from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.file_stamp import exists
 from gpubuild.support.frozen import frozen
+from gpubuild.support.no_room import why_full
 
 if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index
 
 _LOCK_SECONDS = 15.0
+_ROOM_BYTES = 1 << 20  # a change of the index needs: SQLite writes files beside it
 _LOW_WATER = 0.9  # of the limit is left after a collection, so that not every build needs one
 
 
@@ -166,12 +168,26 @@ class DiskStore(Store):
 
     def clear(self) -> int:
         """Delete everything; return the bytes freed. Only files of ours go; a build under way sees misses."""
+        made = self.make_room()
         if self._ready() is None or not self._writable or not self._change(lambda index: index.clear()):
-            return 0
-        freed = sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
+            return made
+        freed = made + sum(self._blobs.delete(blob) for blob in list(self._blobs.scan()))
         self.note_size(0)
         self._renew_tag()
         return freed + self._blobs.sweep(older_than_seconds=0.0, quarantine=True)
+
+    def make_room(self) -> int:
+        """Delete what was used longest ago until a full disk has room to change the index; return the bytes.
+
+        The records that name it are misses, which the next collection deletes.
+        """
+        freed = 0
+        if not self._audit(self._directory):
+            for blob in sorted(self._blobs.scan(), key=lambda blob: blob.used_seconds):
+                if not why_full(self._directory, _ROOM_BYTES):
+                    break
+                freed += self._blobs.delete(blob)
+        return freed
 
     @property
     def directory(self) -> Path:
@@ -297,7 +313,9 @@ class DiskStore(Store):
             except UnavailableIndexError as error:
                 # Reading may still work; another attempt would cost every step the time-out.
                 self._writable = False
-                self.warn_once("write", f"cannot write to the cache {self._directory}: {error}{_NFS_HINT}")
+                self.warn_once(
+                    "write", f"cannot write to the cache {self._directory}: {error}{self._remedy()}"
+                )
                 return False
             else:
                 return True
@@ -351,7 +369,7 @@ class DiskStore(Store):
         except UnavailableIndexError as error:
             if self._writable:
                 self._writable = False
-                self.warn_once("write", f"cannot use the cache {self._directory}: {error}{_NFS_HINT}")
+                self.warn_once("write", f"cannot use the cache {self._directory}: {error}{self._remedy()}")
                 self._open_index()
             else:
                 self._give_up(f"cannot open its index: {error}")
@@ -383,6 +401,12 @@ class DiskStore(Store):
         self.warn_once("index", message)
         self._open_index()
 
+    def _remedy(self) -> str:
+        """Return what to do when SQLite cannot write: its error may be just "disk I/O error"."""
+        if full := why_full(self._directory, _ROOM_BYTES):
+            return f" ({full}); free some space there"
+        return "; if it is on a network file system, choose a local folder with --cache-dir"
+
     def _renew_tag(self) -> None:
         with suppress(OSError):  # then up-to-date results are not stored again
             write_tag(self._directory)
@@ -393,9 +417,6 @@ class DiskStore(Store):
         if self._index is not None:
             self._index.close()
         self._index, self._opened = None, True
-
-
-_NFS_HINT = "; if it is on a network file system, choose a local folder with --cache-dir"
 
 
 def _reason(error: Exception) -> str:

@@ -15,6 +15,7 @@ from gpubuild.cache.record import RecordError
 DATABASE = "cache.db"
 _BUSY_SECONDS = 5.0
 _HAS_TABLE = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'Record'"
+_HAS_ANY = "SELECT 1 FROM sqlite_master"
 _CREATE = "CREATE TABLE IF NOT EXISTS Record (key TEXT PRIMARY KEY, value BLOB NOT NULL)"
 # Errors of a damaged database (sqlite.org/rescode.html): ERROR (a missing table or column), CORRUPT,
 # SCHEMA, MISMATCH, FORMAT, NOTADB.
@@ -106,6 +107,10 @@ def _connect(file: Path, options: str) -> sqlite3.Connection:
     name = f"file:{urllib.parse.quote(os.fsencode(file.absolute()))}?{options}"
     database = sqlite3.connect(name, uri=True, check_same_thread=False)
     try:
+        if not database.execute(_HAS_ANY).fetchall():  # another process makes it, or the disk was full
+            database.close()
+            database = sqlite3.connect(":memory:", check_same_thread=False)
+            database.execute(_CREATE)
         database.execute("SELECT 1 FROM Record LIMIT 1").fetchall()
     except sqlite3.Error:
         database.close()

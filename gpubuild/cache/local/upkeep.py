@@ -49,8 +49,9 @@ def collect(
     Safe while others build: records are deleted before the blobs they name, so a reader sees complete
     results or misses. A blob that was just used again is kept.
     """
+    made = store.make_room()
     if not store.writable:
-        return Collected()
+        return Collected(freed_bytes=made)
     with locked(store.directory / "gc.lock", wait_seconds=0.0) as alone:
         if not alone:
             return Collected(busy=True)
@@ -83,7 +84,7 @@ def collect(
         kept = sum(blob.size_bytes for blob in blobs) - sum(freed)
         store.note_size(kept)
         return Collected(
-            freed_bytes=sum(freed) + store.blobs.sweep(older_than_seconds=_STALE_SECONDS),
+            freed_bytes=made + sum(freed) + store.blobs.sweep(older_than_seconds=_STALE_SECONDS),
             blobs=len(doomed),
             records=len(dropped),
             kept_bytes=kept,

@@ -116,6 +116,22 @@ def test_gc(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0 and "269 B freed, 1 result dropped, 0 B kept" in out
 
 
+@pytest.mark.parametrize("command", ["gc", "clear"])
+def test_what_deletes_nothing_fails(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    def refuse(self: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("gpubuild.cache.local.blobs.BlobFolder.prepare", refuse)
+    assert main(["cache", command, "--cache-dir", str(cache)]) == 2
+    assert capsys.readouterr().err == (
+        f"warning: cannot write to the cache {cache}: Read-only file system\n"
+        f"error: the cache {cache} cannot be written: nothing was deleted\n"
+        "  hint: name another folder with --cache-dir, or make this one writable\n"
+    )
+
+
 def test_gc_in_a_process_of_its_own(cache: Path) -> None:
     """What a build that ends with a full cache starts."""
     collect_later(cache, 0)

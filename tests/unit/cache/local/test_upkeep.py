@@ -5,6 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from conftest import fill
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
 
 from gpubuild.cache.local.disk_store import DiskStore
@@ -198,3 +199,34 @@ def test_upkeep_of_a_cache_that_is_not_there(tmp_path: Path) -> None:
     assert collect(store, max_size_bytes=0).blobs == 0
     assert verify(store).blobs == 0
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("clears", [False, True], ids=["collect", "clear"])
+def test_a_full_disk_can_be_made_emptier(small_disk: Path, clears: bool) -> None:
+    """SQLite needs room for files beside the database before it can delete a record."""
+    with closing(DiskStore(small_disk / "cache")) as store:
+        keys = [publish_big(store, small_disk, n) for n in range(4)]
+    fill(small_disk)
+    with closing(DiskStore(small_disk / "cache")) as store:
+        freed = store.clear() if clears else collect(store, max_size_bytes=700_000).freed_bytes
+        assert store.warnings == ()
+        assert freed == (4 if clears else 3) * 600_000
+        assert [store.lookup(key) is not None for key in keys] == [False, False, False, not clears]
+        assert store.stats().records == len(list(store.blobs.scan())) == (0 if clears else 1)
+
+
+def publish_big(store: DiskStore, folder: Path, n: int) -> Digest:
+    data, key = bytes([n]) * 600_000, digest_bytes(bytes([n]))
+    result, files = make_result(folder / "out", {"object": data})
+    assert store.publish(key, result, files)
+    was_used(folder, data, 9 - n)
+    return key
+
+
+def test_a_new_cache_on_a_full_disk_is_reported_once(small_disk: Path) -> None:
+    fill(small_disk)
+    with closing(DiskStore(small_disk / "cache")) as store:
+        assert store.lookup(KEY) is None
+        assert not store.publish(KEY, *make_result(small_disk.parent / "out"))
+        (warning,) = store.warnings
+    assert "No space left on device" in warning and "network" not in warning
