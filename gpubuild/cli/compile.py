@@ -27,6 +27,7 @@ from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import MLIR_SUFFIXES, ScannedModule, ScannedSource, parse_index
+from gpubuild.support.atomic_write import UserFile
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors
@@ -226,7 +227,8 @@ def deliver(results: list[Result], output: str | None, console: Console) -> None
         if output and path.is_dir():
             path = path / result.name
         try:
-            shutil.copyfile(result.file, path)
+            with UserFile(path) as name:
+                shutil.copyfile(result.file, name)
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not console.quiet and (output is None or path != Path(output)):

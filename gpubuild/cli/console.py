@@ -20,6 +20,7 @@ from gpubuild.model.result import BuildReport, StepReport
 from gpubuild.model.step import StepKind
 from gpubuild.settings import Settings
 from gpubuild.support import text as columns
+from gpubuild.support.atomic_write import UserFile
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import LOCATED, one_line, shown_path
 
@@ -95,7 +96,8 @@ class Console:
     def save(self, path: Path, text: str) -> None:
         """Write a result to a file and print its name. Raises ``UsageError``."""
         try:
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")  # bytes of paths unchanged
+            with UserFile(path) as name:  # bytes of paths unchanged
+                Path(name).write_text(text, encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from error
         if not self.quiet:

@@ -19,6 +19,7 @@ from gpubuild.errors import (
     StepError,
     UsageError,
 )
+from gpubuild.support.atomic_write import UserFile
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import LOCATED, visible
 
@@ -230,6 +231,7 @@ class Messages:
             return
         text = json.dumps(sarif(list(self._found.values())), indent=2)
         try:
-            self._file.write_text(text + "\n", encoding="utf-8")
+            with UserFile(self._file) as name:
+                Path(name).write_text(text + "\n", encoding="utf-8")
         except OSError as error:
             raise UsageError(f"cannot write {self._file}: {error.strerror}") from error

@@ -14,6 +14,7 @@ from typing import Any
 from gpubuild.errors import UsageError
 from gpubuild.model.events import Event, Listener, StepFinished, StepStarted
 from gpubuild.model.result import StepReport
+from gpubuild.support.atomic_write import UserFile
 
 _FIRST_REMOTE = 10_000
 
@@ -71,7 +72,8 @@ class Tracer:
     def write(self, path: Path) -> None:
         """Write the trace. Raises ``UsageError`` when the file cannot be written."""
         try:
-            path.write_text(json.dumps(self.document()) + "\n", encoding="utf-8")
+            with UserFile(path) as name:
+                Path(name).write_text(json.dumps(self.document()) + "\n", encoding="utf-8")
         except OSError as error:
             raise UsageError(f"cannot write the trace {path}: {error.strerror}") from error
 

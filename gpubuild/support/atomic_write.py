@@ -3,12 +3,13 @@
 The blobs of the cache have their own code: they are checked while they are written, made durable in
 groups, and each kind of failure has its own meaning there.
 
-Imports ``os`` alone: the null build, which has a few milliseconds, writes a file with this.
+Imports little: the null build, which has a few milliseconds, writes a file with this.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 
 PREFIX = ".gpubuild-"  # of temporary files; a killed process may leave one
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # O_EXCL: never through a link
@@ -44,6 +45,34 @@ class Replacement:
             os.unlink(self._temporary)
         except OSError:
             pass  # it was never made, or the first error says what is wrong
+
+
+class UserFile(Replacement):
+    """A replacement of a file that the user has named, as for a report.
+
+    Pipes, devices, links, files of others and those in folders that cannot be written stay what they are:
+    they are written in place.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(path)
+        self._mode = 0
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:
+            is_plain = True
+        else:
+            self._mode = stat.S_IMODE(found.st_mode)
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.geteuid()
+            is_plain = is_plain and os.access(path, os.W_OK)
+        if not is_plain or not os.access(os.path.dirname(self._path) or ".", os.W_OK | os.X_OK):
+            self._temporary = self._path
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if self._temporary != self._path:
+            if kind is None and self._mode:
+                os.chmod(self._temporary, self._mode)
+            super().__exit__(kind, *rest)
 
 
 def write_atomically(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.support.atomic_write import Replacement, write_atomically
+from gpubuild.support.atomic_write import Replacement, UserFile, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -64,3 +64,35 @@ def test_the_temporary_file_lies_where_it_is_asked_to(tmp_path: Path) -> None:
         Path(temporary).write_bytes(b"new")
     assert (tmp_path / "state").read_bytes() == b"new"
     assert names(tmp_path / "tmp") == []
+
+
+def test_a_file_of_the_user_is_whole_or_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "report"
+    file.write_bytes(b"old")
+    file.chmod(0o604)
+    with pytest.raises(ZeroDivisionError), UserFile(file) as name:
+        Path(name).write_bytes(b"half of the n")
+        raise ZeroDivisionError
+    assert file.read_bytes() == b"old"
+    with UserFile(file) as name:
+        Path(name).write_bytes(b"new")
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o604)
+    assert names(tmp_path) == ["report"]
+
+
+@pytest.mark.parametrize("what", ["link", "name", "pipe"])
+def test_what_is_not_a_plain_file_of_the_user_stays_what_it_is(tmp_path: Path, what: str) -> None:
+    file, target = tmp_path / "report", tmp_path / "target"
+    target.write_bytes(b"old")
+    if what == "link":
+        file.symlink_to("target")
+    elif what == "name":
+        file.hardlink_to(target)
+    else:
+        os.mkfifo(file)
+        reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    before = file.lstat()
+    with UserFile(file) as name:
+        Path(name).write_bytes(b"new")
+    assert (os.read(reader, 9) if what == "pipe" else target.read_bytes()) == b"new"
+    assert os.path.samestat(file.lstat(), before)
