@@ -215,10 +215,12 @@ def execute(options: argparse.Namespace) -> int:
             if name in OPTIONAL and _exists(path):
                 continue
             with path.open("x", encoding="utf-8") as stream:
+                written.append(path)
                 stream.write(text)
-            written.append(path)
     except OSError as error:
-        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+        for made in written:  # else the next try refuses to overwrite them
+            made.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {error.filename or path}: {error.strerror}") from error
     if not console.quiet:
         for path in written:
             console.print(f"wrote {shown_path(path.absolute())}")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import fill
 from e2e.command import ROOT, gpubuild, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
@@ -130,3 +131,13 @@ def test_the_first_project_of_readme_runs(environment: dict[str, str], tmp_path:
         ["bash", "-e", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.stderr
+
+
+def test_what_could_not_be_written_is_not_in_the_way_of_the_next_try(small_disk: Path) -> None:
+    filling = fill(small_disk)
+    os.truncate(filling, filling.stat().st_size - (2 << 12))  # room for two files of five
+    refused = gpubuild("init", "new", cwd=small_disk)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == "error: cannot write new/main.c: No space left on device\n"
+    filling.unlink()
+    assert gpubuild("init", "new", cwd=small_disk).code == 0
