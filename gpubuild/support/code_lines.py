@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 
 MARK = "code"  # the key of the first line of a table, followed by what `describe` returns
-_BEFORE_COMMENT = re.compile(r'(?:[^"/]++|"(?:[^"\\]|\\.)*+"|/(?!/))*+')
+# Matches without trying twice, and without possessive quantifiers, which are wrong before Python 3.11.5.
+_BEFORE_COMMENT = re.compile(r'(?:[^"/]+|"[^"\\]*(?:\\.[^"\\]*)*"|/(?!/))*')
 _FOREIGN = ("\r", "\0", "\ufeff", "\v", "\f")  # with these, MLIR may see other lines or other comments
 
 

@@ -27,7 +27,7 @@ from gpubuild.support.text import nearest
 # Positions in text parsed from memory. Quotes inside strings are escaped, so no string contains this.
 _UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
 # The first operation of a source, behind comments, and operations that may be beside it.
-_FIRST_WORD = re.compile(r"(?:\s|//[^\n]*\n)*+(?:builtin\.)?(gpu\.module|module)\b")
+_FIRST_WORD = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:builtin\.)?(gpu\.module|module)\b")
 _TOP_LEVEL = re.compile(r"\b(gpu\.module|func\.func|memref\.global)\b")
 _RESOURCE = "dense_resource<sha256_"
 _RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")

@@ -1,7 +1,12 @@
 """Lines of code: comments and blank lines do not count, and nothing else is taken for one."""
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
+import gpubuild
 from gpubuild.support.code_lines import MARK, describe, moved
 
 SOURCE = """\
@@ -47,3 +52,17 @@ def test_a_table_of_no_known_code_is_left() -> None:
     assert moved("@m::@k\ta.mlir:2:1\n", SOURCE) is None
     assert moved(f"{MARK}\t{describe(SOURCE)}\n@m::@k\ta.mlir:3:1\n", SOURCE) is None  # no line of code
     assert describe('"a string without an end //') == ""
+
+
+def test_no_pattern_is_possessive() -> None:
+    """Before Python 3.11.5, which Debian 12 has, possessive quantifiers of groups match too much."""
+    calls = [
+        (path.name, node)
+        for path in Path(gpubuild.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args
+    ]
+    patterns = [(name, node.args[0].value) for name, node in calls if isinstance(node.args[0], ast.Constant)]
+    assert len(patterns) > 100
+    possessive = re.compile(r"[])][*+?]\+|\(\?>")
+    assert not [(name, pattern) for name, pattern in patterns if possessive.search(str(pattern))]
