@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpubuild.build.include_scan import surroundings_digest
 from gpubuild.build.state import BuildState, StepRecord
+from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
 from gpubuild.model.project import Program, Project
@@ -72,7 +73,7 @@ class StepOutputs:
             self._state.files.note(target, blob.digest)
 
     def fetch(self, step: Step, key: Digest, result: ActionResult) -> bool:
-        """Fetch ``result`` from the cache. Return False, and discard the entry, if that fails."""
+        """Fetch ``result`` from the cache; False if that fails. Discard an entry that is not whole."""
         names = {b.name for b in result.blobs}
         whole = {"index.json"} <= names if step.dynamic_dir else names == {o.name for o in step.outputs}
         if not whole:
@@ -87,8 +88,11 @@ class StepOutputs:
                 return False
             if self._state.files.digest(path) == blob.digest and not blob.executable:
                 continue
-            if not self._store.fetch(blob, path):
-                self._store.discard(key)
+            try:
+                if not self._store.fetch(blob, path):
+                    self._store.discard(key)
+                    return False
+            except DestinationError:  # other builds can use the entry
                 return False
             self._state.files.note(path, blob.digest)
         return True

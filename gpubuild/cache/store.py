@@ -49,6 +49,7 @@ class Store:
         """Put a verified copy of ``blob`` at ``destination`` atomically; False is a miss.
 
         A blob that is missing or does not match its digest is set aside and never served.
+        Raises ``DestinationError``, for which there is a warning, too: the record is good.
         """
         return False
 

@@ -14,7 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, get_type_hints
 
-from gpubuild.cache.local.blobs import DestinationError, SourceError, write_chunks
+from gpubuild.cache.errors import DestinationError
+from gpubuild.cache.local.blobs import SourceError, write_chunks
 from gpubuild.cache.remote.bazel_result import Stored
 from gpubuild.errors import (
     Diagnostic,

@@ -4,12 +4,13 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 
+from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.local import index
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.model.digest import digest_bytes
@@ -79,8 +80,9 @@ def test_a_call_that_fails_during_a_hit(tmp_path: Path, call: str, code: int) ->
         for after in range(20):
             (tmp_path / "build" / "object").write_bytes(b"old")
             with failing(call, code, after) as failed:
-                found = store.lookup(KEY)
-                fetched = found is not None and store.fetch(found.blobs[1], tmp_path / "build" / "object")
+                found, fetched = store.lookup(KEY), False
+                with suppress(DestinationError):
+                    fetched = found is not None and store.fetch(found.blobs[1], tmp_path / "build" / "object")
             assert (tmp_path / "build" / "object").read_bytes() == (CONTENT["object"] if fetched else b"old")
             assert len(store.warnings) <= 2
             assert sorted(p.name for p in (tmp_path / "build").iterdir()) == ["object"]

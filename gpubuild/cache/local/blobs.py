@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.local.folder import entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
@@ -30,10 +31,6 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 class DamagedBlobError(Exception):
     """The content of a stored blob does not match its name. It was set aside if possible."""
-
-
-class DestinationError(Exception):
-    """The copy could not be written to its destination; the store is intact."""
 
 
 class SourceError(Exception):

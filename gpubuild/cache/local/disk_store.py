@@ -12,7 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
+from gpubuild.cache.errors import DestinationError
+from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, SourceError
 from gpubuild.cache.local.folder import (
     TAG_NAME,
     DamagedIndexError,
@@ -118,7 +119,7 @@ class DiskStore(Store):
             return False
         except DestinationError as error:
             self.warn_once("destination", str(error))
-            return False
+            raise
         except (OSError, ValueError) as error:
             self.warn_once("read", f"cannot read the cache {self._directory}: {_reason(error)}")
             return False

@@ -11,7 +11,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
-from gpubuild.cache.local.blobs import DestinationError, write_chunks
+from gpubuild.cache.errors import DestinationError
+from gpubuild.cache.local.blobs import write_chunks
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
@@ -174,7 +175,10 @@ class TieredStore(Store):
             return self._local.fetch(blob, destination)
         try:
             return self._remote.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, destination))
-        except (DestinationError, OSError) as error:
+        except DestinationError as error:
+            self._local.warn_once("destination", str(error))
+            raise
+        except OSError as error:
             self._local.warn_once("destination", str(error))
             return False
 

@@ -1,6 +1,7 @@
 """Outputs: files of steps get into the build folder whole, and what is wrong with them is noticed."""
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from unit.fakes import MemoryStore
 
 from gpubuild.build.outputs import StepOutputs
 from gpubuild.build.state import BuildState, StepRecord
+from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import ActionResult, Blob, BundleParams, OutlineParams, Output, Step, StepKind
 
@@ -111,6 +113,19 @@ def test_a_cached_result_of_other_outputs_is_dropped(
     assert not outputs.fetch(make_step(tmp_path / "step"), KEY, result_of(content))
     assert store.peek(KEY) is None
     assert not (tmp_path / "step").exists()
+
+
+def test_a_result_that_cannot_be_copied_stays_in_the_cache(tmp_path: Path, state: BuildState) -> None:
+    """On a full disk, for example: builds into other folders can use it."""
+    for name, data in MADE.items():
+        (tmp_path / name).write_bytes(data)
+    with closing(DiskStore(tmp_path / "cache")) as store:
+        outputs = StepOutputs(state=state, store=store, root=tmp_path)
+        assert store.publish(KEY, result_of(MADE), {name: tmp_path / name for name in MADE})
+        (tmp_path / "step").touch()  # a folder is needed
+        assert not outputs.fetch(make_step(tmp_path / "step"), KEY, result_of(MADE))
+        assert len(store.warnings) == 1 and str(tmp_path / "step") in store.warnings[0]
+        assert outputs.fetch(make_step(tmp_path / "other"), KEY, store.lookup(KEY) or result_of({}))
 
 
 def test_a_cached_source_without_its_list_of_modules_is_dropped(
