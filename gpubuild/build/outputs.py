@@ -114,19 +114,26 @@ class StepOutputs:
                 return False
         return True
 
-    def remove(self, step: Step) -> None:
+    def remove(self, step: Step) -> tuple[str, ...]:
         """Delete the outputs that an earlier build made for ``step``; the cache keeps good ones.
 
-        The record stays, so that the next build can explain what changed.
+        The record stays, so that the next build can explain what changed. Return a warning if the product
+        of a program cannot be deleted, since users run it without a build.
         """
+        kept = []
         record = self._state.record(step.id)
         chosen = record if step.dynamic_dir is not None else None
         names = [b.name for b in chosen.result.blobs] if chosen else [o.name for o in step.outputs]
         for name in names:
             path = step.output_path(name)
-            with suppress(IsADirectoryError):  # a folder in its place is the user's
+            try:
                 path.unlink(missing_ok=True)
+            except IsADirectoryError:  # it is the user's
+                pass
+            except OSError as error:
+                kept.append(f"{shown_path(path)} is outdated and cannot be deleted: {error.strerror}")
             self._state.files.forget(path)
+        return tuple(kept) if step.kind is StepKind.LINK else ()
 
     @staticmethod
     def _empty(step: Step) -> None:

@@ -215,8 +215,8 @@ class Schedule:
         if step_id in self._reports:
             return
         step = self._plan.steps[step_id]
-        self._runner.remove_outputs(step)
-        self._note(skipped(step, reason))
+        warnings = self._runner.remove_outputs(step)
+        self._note(replace(skipped(step, reason), warnings=warnings))
         for follower in sorted(self._plan.feeds(step_id)):
             self._skip(follower, reason)
 
@@ -236,7 +236,10 @@ def collect(runner: StepRunner, prepared: Prepared, future: Future, workdir: Pat
         return runner.fail(prepared.step, error, started=prepared.started, workdir=workdir)
     except OSError as error:
         what, hint = error.filename, "free some space or choose another folder with --build-dir"
-        if isinstance(error, IsADirectoryError) and error.filename2:
+        if isinstance(error, PermissionError):
+            what = error.filename2 or what
+            hint = "make it writable for yourself, or choose another folder with --build-dir"
+        elif isinstance(error, IsADirectoryError) and error.filename2:
             what = error.filename2
             hint = f"remove the folder {shown_path(what)}, or choose another one with --build-dir"
         failure = NoRoomError(

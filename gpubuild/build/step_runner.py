@@ -321,9 +321,9 @@ class StepRunner:
         """Report the failure and remove the step's old outputs, which no longer match its inputs."""
         if workdir is not None:
             self._work.release(workdir)
-        self._outputs.remove(step)
+        warnings = self._outputs.remove(step)
         seconds = time.monotonic() - started
-        return replace(self.failed(step, error), seconds=seconds)
+        return replace(self.failed(step, error), seconds=seconds, warnings=warnings)
 
     def failed(self, step: Step, error: GpubuildError) -> StepReport:
         """Return the report of a step that failed with ``error``; change no file."""
@@ -332,9 +332,9 @@ class StepRunner:
         error = completed(error, step, root=self._root, project_file=self._project_file)
         return StepReport.of(step, Status.FAILED, error.message, error=error)
 
-    def remove_outputs(self, step: Step) -> None:
-        """Delete the outputs of an earlier build, which no longer match the step's inputs."""
-        self._outputs.remove(step)
+    def remove_outputs(self, step: Step) -> tuple[str, ...]:
+        """Delete the outputs of an earlier build, which do not match the step's inputs; return warnings."""
+        return self._outputs.remove(step)
 
     def _remember(self, prepared: Prepared, result: ActionResult, why: str, *, kept_in: str) -> None:
         step, parts = prepared.step, prepared.parts

@@ -40,12 +40,18 @@ def execute(options: argparse.Namespace) -> int:
                 console.print(f"would remove {shown_path(path)}")
             console.print(f"would remove {shown_path(layout.private)}")
             return 0
-        for path in files:
-            path.unlink(missing_ok=True)
-        folders = {parent for path in recorded for parent in path.parents if build_dir in parent.parents}
-        for folder in sorted(folders, key=lambda p: -len(p.parts)):
-            _remove_if_empty(folder)
-        _remove_private(layout)
+        try:
+            for path in files:
+                path.unlink(missing_ok=True)
+            folders = {parent for path in recorded for parent in path.parents if build_dir in parent.parents}
+            for folder in sorted(folders, key=lambda p: -len(p.parts)):
+                _remove_if_empty(folder)
+            _remove_private(layout)
+        except OSError as error:
+            raise UsageError(
+                f"cannot delete all of {shown_path(build_dir)}: {error.filename}: {error.strerror}",
+                hint=f"delete {shown_path(build_dir)} as a user who may",
+            ) from error
         gone = _remove_if_empty(build_dir)
     rest = [] if gone else _names_in(build_dir, but=layout.private.name)
     if rest and not console.quiet:

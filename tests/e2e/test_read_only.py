@@ -69,3 +69,30 @@ def test_what_is_there_runs_if_it_is_up_to_date(project: Path) -> None:
         assert "cannot use the build folder" in refused.err
         assert "--build-dir" in refused.err
     project.chmod(0o755)  # for pytest to tidy up
+
+
+@pytest.mark.parametrize("part", ["p", ".gpubuild/sources"])
+def test_parts_that_cannot_be_written(tmp_path: Path, part: str) -> None:
+    """As after one build with ``sudo``: parts are another user's."""
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c]}}\n"
+    )
+    (tmp_path / "main.c").write_text(MAIN)
+    assert gpubuild("build", cwd=tmp_path, seeded=True).code == 0
+    (tmp_path / "main.c").write_text(MAIN.replace("said", "says"))
+    folders = [path for path in (tmp_path / "build" / part).rglob("*") if path.is_dir()]
+    for folder in (tmp_path / "build" / part, *folders):
+        folder.chmod(0o555)
+    built = restricted("build", cwd=tmp_path)
+    assert built.code == 1, built.err
+    assert "internal" not in built.err and "free some space" not in built.err
+    assert f"Permission denied: {tmp_path}/build/{part}/" in built.err
+    assert "hint: make it writable for yourself, or choose another folder with --build-dir" in built.err
+    outdated = "build/p/p is outdated and cannot be deleted: Permission denied" in built.err
+    assert outdated == (part == "p") == (tmp_path / "build/p/p").exists()
+    cleaned = restricted("clean", cwd=tmp_path)
+    assert (cleaned.code, cleaned.out) == (2, "")
+    assert "cannot delete all of build: " in cleaned.err and "Permission denied" in cleaned.err
+    for folder in (tmp_path / "build" / part, *folders):
+        folder.chmod(0o755)
+    assert gpubuild("run", cwd=tmp_path).out == "says \n"
