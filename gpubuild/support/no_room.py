@@ -23,7 +23,7 @@ def why_full(folder: str | os.PathLike[str], size_bytes: int = 1 << 16) -> str:
         with path.open("xb") as stream:
             stream.write(bytes(size_bytes))
     except OSError as error:
-        return error.strerror if error.errno in NO_ROOM else ""
+        return (error.strerror or "") if error.errno in NO_ROOM else ""
     finally:
         with suppress(OSError):
             path.unlink()
