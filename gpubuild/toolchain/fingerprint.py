@@ -49,6 +49,7 @@ SHAPING = (
     "support/code_lines.py",
     "support/file_stamp.py",
     "support/frozen.py",
+    "support/no_room.py",
     "support/spirv.py",
     "support/text.py",
     "toolchain/clang_linker_wrapper.py",
