@@ -303,14 +303,13 @@ A *refused* item is an error with its location and the message shown, … for wh
 def operations() -> dict[str, Row]:
     """Return the operations of the dialect, with what the table of coverage has of each."""
     rows = {}
+    texts = [(p, p.text() + p.module) for listed in groups.GROUPS.values() for p in listed]
     for name in sorted(vendor_survey.operations("gpu")):
         if name in host_ops.SHOWN:
             rows[name] = _yes(host_ops.SHOWN[name])
             continue
         used = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
-        programs = [
-            p for listed in groups.GROUPS.values() for p in listed if used.search(p.text() + p.module)
-        ]
+        programs = [p for p, text in texts if name in text and used.search(text)]
         never = set.intersection(*(set(p.refused) for p in programs))
         note = f"not on {', '.join(sorted(never))}: [reasons](coverage.md)" if never else ""
         rows[name] = _yes(_RIGHT if any(p.runs for p in programs) else _COMPILES, note)

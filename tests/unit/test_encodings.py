@@ -3,8 +3,6 @@
 import ast
 from pathlib import Path
 
-import pytest
-
 from gpubuild.cli.main import _prepare_streams
 
 PACKAGE = Path(__file__).parents[2] / "gpubuild"
@@ -14,21 +12,18 @@ PLAIN = {"cache/local/folder.py", "cache/local/archive.py", "build/log.py", "bui
 NAMES = {"engine/cc/link.py", "engine/cc/preprocess.py"}
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.relative_to(PACKAGE).as_posix()
-)
-def test_texts_have_an_encoding(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)) if "_text(" in text else ():
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr not in ("read_text", "write_text"):
-            continue
-        given = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
-        name = path.relative_to(PACKAGE).as_posix()
-        if name in NAMES and given.get("errors") == "surrogateescape":
-            continue
-        assert "encoding" in given or name in PLAIN, f"{path}:{node.lineno}"
+def test_texts_have_an_encoding() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        text, name = path.read_text(encoding="utf-8"), path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(text)) if "_text(" in text else ():
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr not in ("read_text", "write_text"):
+                continue
+            given = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
+            if name in NAMES and given.get("errors") == "surrogateescape":
+                continue
+            assert "encoding" in given or name in PLAIN, f"{path}:{node.lineno}"
 
 
 def test_what_an_encoding_lacks() -> None:

@@ -6,6 +6,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -65,6 +66,7 @@ OWNER = {
 EAGER = {("engine", "mlir"), ("engine", "llvmlite"), ("engine", "msgpack"), ("scons", "SCons"),
          ("report", "networkx")}  # fmt: skip
 UNPICKLERS = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 
 LONGEST_MODULE = 700
 LARGEST_FOLDER = 30
@@ -76,16 +78,10 @@ MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for p
 
 def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
     """(module, at the top level and at run time) for every import, lazy and type-only ones too."""
-    typing_only = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-        for node in ast.walk(block)
-    }
     top = {id(node) for node in tree.body}
     found = []
     for node in ast.walk(tree):
-        eager = id(node) in top and id(node) not in typing_only
+        eager = id(node) in top  # not below `if TYPE_CHECKING`
         if isinstance(node, ast.Import):
             found += [(alias.name, eager) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -93,7 +89,16 @@ def _imports(tree: ast.Module) -> list[tuple[str, bool]]:
     return found
 
 
-IMPORTS = {name: _imports(ast.parse(path.read_text())) for name, path in MODULES.items()}
+@cache
+def tree(name: str) -> ast.Module:
+    """A module, parsed once: by the first test that asks, for each worker process imports this file."""
+    return ast.parse(MODULES[name].read_text())
+
+
+@cache
+def imports() -> dict[str, list[tuple[str, bool]]]:
+    """``_imports`` of each module."""
+    return {name: _imports(tree(name)) for name in MODULES}
 
 
 def _own(name: str) -> str | None:
@@ -107,21 +112,20 @@ def _own(name: str) -> str | None:
     return None
 
 
-def _graph() -> dict[str, set[str]]:
-    graph: dict[str, set[str]] = {}
-    for name, imports in IMPORTS.items():
-        graph[name] = {own for full, _ in imports if (own := _own(full)) and own != name}
-    return graph
-
-
-GRAPH = _graph()
+@cache
+def graph() -> dict[str, set[str]]:
+    """Which modules of the package each one imports."""
+    return {
+        name: {own for full, _ in needs if (own := _own(full)) and own != name}
+        for name, needs in imports().items()
+    }
 
 
 def _above(layers: list[dict[str, str]], prefix: str) -> list[str]:
     """Imports between parts below ``prefix`` that do not go down."""
     level = {part: number for number, layer in enumerate(layers) for part in layer}
     wrong = []
-    for name, needs in GRAPH.items():
+    for name, needs in graph().items():
         for other in needs:
             if name.startswith(prefix) and other.startswith(prefix):
                 one, two = name.removeprefix(prefix).split(".")[0], other.removeprefix(prefix).split(".")[0]
@@ -151,7 +155,7 @@ def test_no_back_end_imports_another() -> None:
     vendor = re.compile(r"engine\.backends\.(\w+)\.")
     wrong = [
         f"{name} imports {other}"
-        for name, needs in GRAPH.items()
+        for name, needs in graph().items()
         for other in needs
         if (one := vendor.match(name)) and (two := vendor.match(other)) and one[1] != two[1]
     ]
@@ -160,7 +164,7 @@ def test_no_back_end_imports_another() -> None:
 
 def test_there_are_no_cycles() -> None:
     try:
-        TopologicalSorter(GRAPH).prepare()
+        TopologicalSorter(graph()).prepare()
     except CycleError as error:
         pytest.fail(f"modules that import each other: {' → '.join(error.args[1])}")
 
@@ -177,32 +181,29 @@ def test_headers_of_the_runtime_have_no_cycles() -> None:
     TopologicalSorter(includes).prepare()
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_third_party_packages_have_an_owner(name: str) -> None:
-    part = name.split(".", maxsplit=1)[0]
-    for full, eager in IMPORTS[name]:
-        package = full.split(".")[0]
-        # execute/ talks to its own children over a private pipe; nothing is ever unpickled from a file.
-        assert part == "execute" or package not in UNPICKLERS
-        if package in OWNER:
-            assert part in OWNER[package], f"only {OWNER[package]} may import {package}"
-            assert not eager or (part, package) in EAGER, (
-                f"import {package} inside the function that needs it"
-            )
+def test_third_party_packages_have_an_owner() -> None:
+    for name, needs in imports().items():
+        part = name.split(".", maxsplit=1)[0]
+        for full, eager in needs:
+            package = full.split(".")[0]
+            # execute/ talks to its own children over a private pipe; nothing is unpickled from a file.
+            assert part == "execute" or package not in UNPICKLERS, name
+            if package in OWNER:
+                assert part in OWNER[package], f"{name}: only {OWNER[package]} may import {package}"
+                assert not eager or (part, package) in EAGER, (
+                    f"{name}: import {package} inside the function that needs it"
+                )
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_no_module_starts_a_shell(name: str) -> None:
-    for node in ast.walk(ast.parse(MODULES[name].read_text())):
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            assert called not in {
-                "os.system",
-                "os.popen",
-                "subprocess.getoutput",
-                "subprocess.getstatusoutput",
-            }
-            assert not called.startswith("subprocess.") or all(k.arg != "shell" for k in node.keywords)
+def test_no_module_starts_a_shell() -> None:
+    for name, path in MODULES.items():
+        assert "shell=True" not in path.read_text(), name
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                called = ast.unparse(node.func)
+                assert called not in SHELLS, name
+                keywords = {k.arg for k in node.keywords} if called.startswith("subprocess.") else ()
+                assert "shell" not in keywords, name
 
 
 def test_sizes() -> None:
@@ -221,20 +222,17 @@ def test_sizes() -> None:
     assert sum(path.parent == PACKAGE for path in FILES) <= MOST_TOP_LEVEL_MODULES
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
-def test_only_one_module_reads_the_environment(path: Path) -> None:
-    if path.name == "environment.py":
-        return
-    assert "shell=True" not in path.read_text()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
-            assert node.attr not in ("environ", "getenv", "environb", "putenv")
+def test_only_one_module_reads_the_environment() -> None:
+    for name in MODULES.keys() - {"environment"}:
+        for node in ast.walk(tree(name)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+                assert node.attr not in ("environ", "getenv", "environb", "putenv"), name
 
 
 def test_mathlib_stands_alone() -> None:
     """CPUs and AMD GPUs share it, so it knows neither."""
     needs = {
-        other for name, others in GRAPH.items() if name.startswith("engine.mathlib.") for other in others
+        other for name, others in graph().items() if name.startswith("engine.mathlib.") for other in others
     }
     assert all(name.startswith(("engine.mathlib.", "support.")) for name in needs)
 
