@@ -49,6 +49,15 @@ def test_there_is_a_node_for_each_module_and_target(project: Path) -> None:
     }
 
 
+def test_without_a_cache(project: Path) -> None:
+    edit(project / "SConstruct", '"gpubuild"]', '"gpubuild"], GPUBUILD_CACHE=False')
+    for name in ("build", "cache"):
+        shutil.rmtree(project / name)
+    ran = done(scons("build/scale/scale_kernels.sm_60.cubin", cwd=project))
+    assert "compile @scale_kernels for sm_60 (scale)" in ran
+    assert not (project / "cache").exists()
+
+
 def test_a_kernel_edit_and_back(project: Path) -> None:
     edit(project / "scale.mlir", "arith.mulf", "arith.addf")
     ran = done(scons("-j2", cwd=project))

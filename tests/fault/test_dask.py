@@ -66,7 +66,7 @@ def test_an_error_has_the_text_of_a_local_build(local: Path, shared: Cluster, tm
         (project / "k.mlir").write_text(text)
         document = {"version": 1, "targets": {"sm_60": {}}, "programs": {"p": {"sources": ["k.mlir"]}}}
         (project / "targets.yaml").write_text(json.dumps(document))
-        here = gpubuild("build", "--no-cache", cwd=project)
+        here = gpubuild("build", cwd=project, seeded=True)
         there = remote(project, shared, "build")
         assert here.code == there.code == 1
         messages = [step["error"] for step in there.document["steps"] if "error" in step]

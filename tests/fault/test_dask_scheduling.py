@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from e2e.built_examples import built_examples
-from e2e.command import ROOT, gpubuild, run_module
+from e2e.command import ROOT, gpubuild, run_module, seed
 from e2e.scons_project import copy_of_the_project, scons, the_project
 from fault.dask_builds import make_project, outputs, remote, two_workers, workers
 from fault.dask_cluster import Cluster
@@ -90,7 +90,14 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with two_workers(tmp_path_factory.mktemp("cluster")) as cluster:
+    """Two workers, which note the size of each message in the file `sizes` of the folder."""
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "sizes.py").write_text(SIZES)
+    with Cluster(folder / "made") as cluster:
+        for name in ("w1", "w2"):
+            preload = ("--no-nanny", "--preload", str(folder / "sizes.py"))
+            cluster.start_worker(name, *preload, SIZES=str(cluster.folder / "sizes"))
+        cluster.wait_for_workers(2)
         yield cluster
 
 
@@ -180,25 +187,34 @@ def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> N
     assert "on this machine" not in done.err
 
 
-def test_small_steps_travel_together(tmp_path: Path) -> None:
-    """Up to eight in a message, and each has its own result."""
-    project, sizes = tmp_path / "project", tmp_path / "sizes"
-    (tmp_path / "sizes.py").write_text(SIZES)
-    assert run_module("bench.generate", project, "--files", "6", cwd=ROOT).code == 0
-    here = gpubuild("build", "--no-cache", "--build-dir", "here", cwd=project)
+def own_cache(folder: Path) -> str:
+    """A cache that has the runtime library and nothing else."""
+    seed(folder)
+    return str(folder / "cache")
+
+
+def test_generated_projects_and_examples_have_the_same_bytes(cluster: Cluster, tmp_path: Path) -> None:
+    """Small steps travel together, up to eight in a message, and each has its own result."""
+    more = ["--executor", executor(cluster), "--no-fallback"]
+    there = {"GPUBUILD_EXECUTE_ONLY": "1"}
+    project, sizes = tmp_path / "project", cluster.folder / "sizes"
+    assert run_module("bench.generate", project, "--files", str(FILES), cwd=ROOT).code == 0
+    here = gpubuild("build", "--build-dir", "here", cwd=project, seeded=True)
     assert here.code == 0, here.err
-    with Cluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("w1", "--no-nanny", "--preload", str(tmp_path / "sizes.py"), SIZES=str(sizes))
-        cluster.wait_for_workers(1)
-        more = ["--executor", executor(cluster), "--no-fallback", "--no-cache", "--json"]
-        done = gpubuild(
-            "build", "--build-dir", "there", *more, cwd=project, env={"GPUBUILD_EXECUTE_ONLY": "1"}
-        )
+    sizes.write_text("")
+    own = ["--build-dir", "there", "--cache-dir", own_cache(tmp_path / "own"), "--json"]
+    done = gpubuild("build", *own, *more, cwd=project, env=there)
     assert done.code == 0, done.err
     sent = [int(size) for size in sizes.read_text().split()]
-    assert sum(sent) == len(workers(done)) == 72
+    assert sum(sent) == len(workers(done)) == FILES * 12
     assert 1 < max(sent) <= 8
     assert outputs(project / "here") == outputs(project / "there")
+    if FILES < ALL:
+        return
+    places = ["--build-dir", str(tmp_path / "examples"), "--cache-dir", str(tmp_path / "cache")]
+    done = gpubuild("build", "-f", ROOT / "targets.yaml", *places, *more, cwd=tmp_path, env=there)
+    assert done.code == 0, done.err
+    assert outputs(tmp_path / "examples") == outputs(built_examples() / "build")
 
 
 def test_where_steps_ran_is_shown(local: Path, cluster: Cluster) -> None:
@@ -222,9 +238,10 @@ def test_where_steps_ran_is_shown(local: Path, cluster: Cluster) -> None:
 def test_scons_uses_the_cluster(tmp_path: Path, cluster: Cluster) -> None:
     project = copy_of_the_project(tmp_path)
     script = project / "SConstruct"
-    changes = f'GPUBUILD_DIR="#there", GPUBUILD_CACHE=False, GPUBUILD_EXECUTOR="{executor(cluster)}"'
+    changes = f'GPUBUILD_DIR="#there", GPUBUILD_EXECUTOR="{executor(cluster)}"'
     script.write_text(script.read_text().replace('"targets.yaml"', f'"targets.yaml", {changes}'))
-    done = scons("-j4", cwd=project, env={"GPUBUILD_EXECUTE_ONLY": "1"})
+    own = {"GPUBUILD_EXECUTE_ONLY": "1", "GPUBUILD_CACHE_DIR": own_cache(tmp_path / "own")}
+    done = scons("-j4", cwd=project, env=own)
     assert done.code == 0, done.out + done.err
     assert "on this machine" not in done.err
     (line,) = (project / "there" / ".gpubuild" / "builds.jsonl").read_text().splitlines()
@@ -237,31 +254,14 @@ def test_python_uses_the_cluster(local: Path, cluster: Cluster, tmp_path: Path) 
     script.write_text(
         "import sys, gpubuild\n"
         "project = gpubuild.load_project(sys.argv[1])\n"
-        "done = project.build(build_dir=sys.argv[2], use_cache=False, executor=sys.argv[3], fallback=False)\n"
+        "place = dict(build_dir=sys.argv[2], cache_dir=sys.argv[4])\n"
+        "done = project.build(**place, executor=sys.argv[3], fallback=False)\n"
         "print(done.ok, *{step.worker for step in done.steps if step.worker})\n"
     )
     done = run_module(
-        script.stem, str(local), str(local / "python"), executor(cluster), cwd=tmp_path,
-        env={"GPUBUILD_EXECUTE_ONLY": "1"},
+        script.stem, str(local), str(local / "python"), executor(cluster), own_cache(tmp_path / "own"),
+        cwd=tmp_path, env={"GPUBUILD_EXECUTE_ONLY": "1"},
     )  # fmt: skip
     assert done.code == 0, done.err
     assert sorted(done.out.split()) == ["True", "w1", "w2"]
     assert outputs(local / "python") == outputs(local / "build")
-
-
-def test_generated_projects_and_examples_have_the_same_bytes(cluster: Cluster, tmp_path: Path) -> None:
-    more = ["--executor", executor(cluster), "--no-fallback"]
-    there = {"GPUBUILD_EXECUTE_ONLY": "1"}
-    assert run_module("bench.generate", tmp_path, "--files", str(FILES), cwd=ROOT).code == 0
-    here = gpubuild("build", "--no-cache", "--build-dir", "here", cwd=tmp_path)
-    assert here.code == 0, here.err
-    done = gpubuild("build", "--no-cache", "--build-dir", "there", "--json", *more, cwd=tmp_path, env=there)
-    assert done.code == 0, done.err
-    assert len(workers(done)) == FILES * 12
-    assert outputs(tmp_path / "here") == outputs(tmp_path / "there")
-    if FILES < ALL:
-        return
-    places = ["--build-dir", str(tmp_path / "examples"), "--cache-dir", str(tmp_path / "cache")]
-    done = gpubuild("build", "-f", ROOT / "targets.yaml", *places, *more, cwd=tmp_path, env=there)
-    assert done.code == 0, done.err
-    assert outputs(tmp_path / "examples") == outputs(built_examples() / "build")
