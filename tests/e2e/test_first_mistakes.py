@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import gpubuild, seed
 
 ON_TENSORS = "  func.func @t(%t: tensor<4xf32>) -> tensor<4xf32> {return %t : tensor<4xf32>}"
 # Edits of the project (file: old, new), arguments, environment, texts on stderr.
@@ -203,8 +203,9 @@ def test_the_message_says_what_to_do(project: Path, name: str) -> None:
         assert text in done.err + done.out
 
 
-def test_variables_that_are_not_read_are_in_the_document(project: Path) -> None:
-    arguments = ["build", "-t", "cpu", "--json", "--no-cache", "--build-dir", "fresh"]
+def test_variables_that_are_not_read_are_in_the_document(project: Path, tmp_path: Path) -> None:
+    seed(tmp_path)
+    arguments = ["build", "-t", "cpu", "--json", "--cache-dir", tmp_path / "cache", "--build-dir", "fresh"]
     done = gpubuild(*arguments, cwd=project, env={"CFLAGS": "-O0"})
     (warning,) = json.loads(done.out)["summary"]["warnings"]
     assert warning["message"].startswith("CFLAGS in the environment: not read; GPUBUILD_CC")

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project
+from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project, seed
 
 COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx90a", "cpu")}
 
@@ -19,9 +19,9 @@ COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx9
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that has been built once; tests copy it, cache and all."""
     project = saxpy_project(tmp_path_factory.mktemp("built") / "project")
-    outcome = gpubuild("build", "--json", cwd=project)
+    outcome = gpubuild("build", "--json", cwd=project, seeded=True)
     assert outcome.code == 0, outcome.err + outcome.out
-    assert set(outcome.statuses().values()) == {"ran"}
+    assert which(outcome.statuses(), "ran") == outcome.statuses().keys() - {"runtime"}
     return project
 
 
@@ -182,6 +182,8 @@ def test_a_corrupt_cache_entry_is_named(project: Path) -> None:
     for blob in objects:
         blob.chmod(0o600)
         data = blob.read_bytes()
+        if data.startswith(b"!<arch>"):  # the runtime, which takes longest to compile
+            continue
         blob.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if data else b"x")
     shutil.rmtree(project / "build")
     outcome = gpubuild("build", "--json", cwd=project)
@@ -283,7 +285,8 @@ def test_a_workspace(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "targets.yaml").write_text(text % number)
         (tmp_path / name / "main.c").write_text(f"int main(void) {{ return {number}; }}\n")
-    built = gpubuild("build", cwd=tmp_path, seeded=True)
+        seed(tmp_path / name)
+    built = gpubuild("build", cwd=tmp_path)
     assert built.code == 0, built.err
     assert built.err == "project: a/targets.yaml\nproject: b/targets.yaml\n"
     assert (tmp_path / "a/build/p/p").is_file()

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, run_on_cpu
+from e2e.command import gpubuild, run_on_cpu, seed
 from e2e.test_cmake_meson import find
 from e2e.test_products import CPU, USER, write_project
 from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
@@ -199,6 +199,7 @@ def test_errors(built: Path, tmp_path: Path, arguments: tuple[str, ...], message
 def test_nothing_is_copied_after_a_failure(tmp_path: Path) -> None:
     project = write_project(tmp_path)
     (project / "call.c").write_text("int call(void) { return missing; }\n")
+    seed(project)
     done = gpubuild("install", "first", "--into", "here", cwd=project)
     assert done.code == 1
     assert not (project / "here").exists()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from e2e.command import seed
 from made_up_vendor.facts import WASM
 
 from gpubuild import load_project
@@ -71,6 +72,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "targets.yaml").write_text(
         f"version: 1\ntargets: {TARGETS}\nprograms: {{app: {{sources: [app.mlir]}}}}\n"
     )
+    seed(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu, without_settings
+from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu, shared_cache, without_settings
 
 HEADER = '#define TEXT "one"\n'
 MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
@@ -143,6 +143,8 @@ def test_a_misspelt_variable_is_told_of(settled: Path) -> None:
 
 def test_a_warm_checkout_imports_what_it_needs(settled: Path, tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path / "home")}  # where what is known of tools is kept
+    (tmp_path / "home/gpubuild").mkdir(parents=True)
+    (tmp_path / "home/gpubuild/results").touch()  # results are those of the project's cache
     for name in ("first", "second"):
         checkout = shutil.copytree(settled, tmp_path / name, ignore=shutil.ignore_patterns("build"))
         imported = modules_of_build(Path(checkout), env=env)
@@ -250,9 +252,9 @@ def test_an_edit_is_seen(project: Path, name: str) -> None:
 
 
 def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    assert compiler
-    outcome = gpubuild("build", "--json", cwd=project, env={"GPUBUILD_CC": str(Path(compiler).resolve())})
+    compiler = "gcc" if shutil.which("gcc") else "cc"
+    env = {"GPUBUILD_CC": compiler} | shared_cache()
+    outcome = gpubuild("build", "--json", cwd=project, env=env)
     assert outcome.code == 0
     assert outcome.document["summary"]["steps"] > 0
     folder = tmp_path / "bin"

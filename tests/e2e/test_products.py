@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, run_on_cpu, seed
+from e2e.command import Outcome, gpubuild, run_on_cpu, seed, shared_cache
 from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
@@ -212,9 +212,9 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     for name in ("one", "two"):
         (project / f"{name}.cpp").write_text(INLINE.replace("NAME", name))
     zig = request.param == "zig"
-    env = {"PATH": str(folder)} if zig else {}  # zig is used where no other compiler is
+    env = ({"PATH": str(folder)} if zig else {}) | shared_cache()  # zig is used where no other compiler is
     programs = ("first", "plus", "part", "one", "two")
-    done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env, seeded=not zig)
+    done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env)
     assert done.code == 0, done.err
     return project, ZIG_CC if zig else ["cc"]
 

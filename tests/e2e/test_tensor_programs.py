@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild
+from e2e.command import Outcome, gpubuild, shared_cache
 from simulators.cuda_driver import standin
 
 SOURCES = Path(__file__).parent / "tensors"
@@ -149,7 +149,7 @@ def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -
         "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n  loop:\n    pipeline: linalg\n"
         f"    sources: [{SOURCES}/loop.mlir, {SOURCES}/loop.c]\n    link: {{flags: [-fsanitize=address]}}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"})
+    outcome = gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"} | shared_cache())
     assert outcome.code == 0, outcome.out + outcome.err
     program = tmp_path / "build" / "loop" / "loop"
     checks = {"ASAN_OPTIONS": "detect_leaks=0"}

@@ -10,7 +10,7 @@ import pytest
 from e2e.built_examples import built_examples
 from e2e.command import ROOT, gpubuild, run_module, seed
 from e2e.scons_project import copy_of_the_project, scons, the_project
-from fault.dask_builds import make_project, outputs, remote, two_workers, workers
+from fault.dask_builds import make_project, outputs, remote, workers
 from fault.dask_cluster import Cluster
 
 # Importing it here would change how errors are pickled.
