@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from once import once
 from unit.engine.steps import run_step
 from unit.runtime import programs
 
@@ -19,7 +18,6 @@ from gpubuild.settings import Settings
 from gpubuild.targets.target import Target, cpu_triple
 from gpubuild.toolchain.find import Toolchain
 
-LIBRARY = "libgpubuild_rt.so"
 OUTPUTS = ("llvm", "asm", "object", "info")
 
 
@@ -69,8 +67,7 @@ def build_runtime(folder: Path) -> Path:
 
     A copy, as a library that is loaded twice from one file is one library with one set of settings.
     """
-    built = once("whole-runtime", lambda made: programs.build(made, made))
-    return Path(shutil.copy(built / LIBRARY, folder))
+    return Path(shutil.copy(programs.built_once(folder).library, folder))
 
 
 class Dim3(ctypes.Structure):

@@ -12,7 +12,7 @@ from kernels.random.kernel import RandomKernel, module_text
 from unit.engine.device_steps import compile_module
 
 CHIP = "spirv1.3"
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "150"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "50"))  # a longer run: more
 PER_MODULE = 50
 
 

@@ -20,7 +20,7 @@ from fault.whole_builds import PROGRAM, VARIANTS, build, check, make_world
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect, verify
 
-KILLS = 4 * int(os.environ.get("GPUBUILD_TEST_FAULTS", "20"))
+KILLS = 4 * int(os.environ.get("GPUBUILD_TEST_FAULTS", "10"))
 
 
 def test_killed_at_random_moments(tmp_path: Path, right: list[bytes], counted: Counted) -> None:

@@ -33,21 +33,21 @@ _PRODUCT = "gpu.subgroup_mma_compute"  # has a row for each shape, of which each
 
 
 def each_operation(programs: Iterable[Program]) -> list[Program]:
-    """The first row of each operation, and an eighth of those in other types."""
+    """The first row of each operation, and one in 24 of those in other types."""
     chosen, seen = [], set()
     for program in programs:
         kind = _PRODUCT if _PRODUCT in program.body else _TYPES.sub("", program.op)
-        if kind not in seen or in_sample(program, 8):
+        if kind not in seen or in_sample(program, 24):
             chosen.append(program)
         seen.add(kind)
     return chosen
 
 
 def rows_for(group: str, target: str) -> list[Program]:
-    """The rows that are compiled for ``target``: of older GPUs a quarter."""
+    """The rows that are compiled for ``target``: of older GPUs an eighth."""
     allowed = [p for p in GROUPS[group] if target not in p.refused]
     if target in (NVIDIA_OLD, AMD_OLD):
-        return [p for p in allowed if in_sample(p, 4)]
+        return [p for p in allowed if in_sample(p, 8)]
     return each_operation(allowed)
 
 

@@ -56,7 +56,7 @@ def level_of(program: Program, *, broken: bool) -> int:
 
 def is_changed(program: Program) -> bool:
     """Whether it is changed on purpose, too."""
-    return bool(program.breaks) and in_sample(program, 4)
+    return bool(program.breaks) and in_sample(program, 8)
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from once import once
+
 import gpubuild.runtime
 from gpubuild.model.offload_binary import Image, pack
 
 RUNTIME = Path(gpubuild.runtime.__file__).parent
 SOURCES = sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")])
+LIBRARY, ARCHIVE = "libgpubuild_rt.so", "libgpubuild_rt.a"
 FAKES = Path(__file__).parent / "fakes"
 # Python 3.12 and later warn about a fork beside threads, which is what some scripts are about.
 PROGRAM = Path(sys.executable).name  # as the C library has it, in messages
@@ -188,9 +191,21 @@ def sanitizer_environment() -> dict[str, str]:
     return {names[name]: value for name, value in os.environ.items() if name in names}
 
 
-def build(folder: Path, scratch: Path) -> Runtime:
+def built_once(scratch: Path) -> Runtime:
+    """What ``build`` makes, once in a run."""
+    folder = once("whole-runtime", build)
+    return Runtime(
+        library=folder / LIBRARY,
+        archive=folder / ARCHIVE,
+        cuda=folder / "cuda",
+        hip=folder / "hip",
+        scratch=scratch,
+    )
+
+
+def build(folder: Path) -> None:
     """Compile the library and both fakes with the system's C compiler."""
-    library, archive = folder / "libgpubuild_rt.so", folder / "libgpubuild_rt.a"
+    library, archive = folder / LIBRARY, folder / ARCHIVE
     flags = [*FLAGS, *extra_flags()]
     subprocess.run(["cc", *flags, "-c", *SOURCES], check=True, cwd=folder)
     objects = sorted(folder.glob("*.o"))
@@ -216,7 +231,6 @@ def build(folder: Path, scratch: Path) -> Runtime:
         (folder / "sparse").mkdir(exist_ok=True)
         options = ["-std=gnu11", "-O1", "-fPIC", "-shared", f"-DPREFIX={prefix}"]
         subprocess.run(["cc", *options, "-o", folder / "sparse" / soname, FAKES / source], check=True)
-    return Runtime(library=library, archive=archive, cuda=fakes["cuda"], hip=fakes["hip"], scratch=scratch)
 
 
 def cpu_image(folder: Path, text: str, *flags: str) -> bytes:
