@@ -1,39 +1,50 @@
-"""`export`: link elsewhere, without gpubuild."""
+"""`export`: link elsewhere, without gpubuild, with the commands of docs/reference/cli.md."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project
+from e2e.command import ROOT, gpubuild
 
 
 def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cache: dict[str, str]) -> None:
-    cpu = {**shared_cache, "GPUBUILD_DEVICE": "cpu"}
     cc = shutil.which("cc") or shutil.which("gcc")
     if cc is None:
         pytest.skip("no C compiler of the system's")
-    folder = saxpy_project(tmp_path / "p", SAXPY.replace("sm_60: {}, sm_90: {}, gfx90a", "gfx90a"))
-    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=cpu)
+    section = (ROOT / "docs/reference/cli.md").read_text().partition("## `export`\n")[2]
+    [block] = re.findall(r"^```console\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
+    export, link, run, shown = block.splitlines()
+    assert gpubuild("init", "demo", cwd=tmp_path).code == 0
+    folder, elsewhere = tmp_path / "demo", tmp_path / "else where"
+    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=shared_cache)
     assert done.code == 0, done.err
     assert done.out.endswith(f"run: sh '{tmp_path}/out it/link.sh'\n")
     assert gpubuild("export", "-o", folder, cwd=folder).code == 2
-    elsewhere = tmp_path / "else where"
-    shutil.move(tmp_path / "out it", elsewhere)
+    assert gpubuild(*export.split()[2:], cwd=folder, env=shared_cache).code == 0
+    elsewhere.mkdir()
+    shutil.move(folder / "DIR", elsewhere)
     shutil.rmtree(folder)
-    assert {
-        "host.o",
-        "host.ll",
-        "main.o",
-        "link.sh",
-        "runtime",
-        "saxpy.places.txt",
-        "saxpy_kernels.images.o",
-    } == {p.name for p in elsewhere.iterdir()}
+    assert (
+        {
+            "host.o",
+            "host.ll",
+            "main.o",
+            "link.sh",
+            "runtime",
+            "scale.places.txt",
+            "scale_kernels.images.o",
+        }
+        == {p.name for p in (elsewhere / "DIR").iterdir()}
+        == {p.name for p in (tmp_path / "out it").iterdir()}
+    )
     environment = {"PATH": os.defpath, "CC": cc}
-    subprocess.run(["sh", elsewhere / "link.sh"], env=environment, cwd=tmp_path, check=True)
-    ran = run_on_cpu(elsewhere / "saxpy")
-    assert (ran.code, "OK" in ran.out) == (0, True), ran.err
+    command = link.removeprefix("$ ").replace("DIR", "'else where/DIR'")
+    subprocess.run(["sh", "-c", command], env=environment, cwd=tmp_path, check=True)
+    command = run.removeprefix("$ ")
+    ran = subprocess.run(["sh", "-c", command], cwd=elsewhere, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, f"{shown}\n"), ran.stderr
