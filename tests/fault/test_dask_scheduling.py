@@ -72,13 +72,13 @@ dask.run_message = count
 SIZES = """
 import os
 from gpubuild.execute import dask_worker as dask
-honest = getattr(dask, "honest", dask.run_messages)
-dask.honest = honest
-def note(messages):
+whole = getattr(dask, "whole", dask.run_messages)
+dask.whole = whole
+def note_size(messages):
     with open(os.environ["SIZES"], "a") as stream:
         stream.write(f"{len(messages)} ")
-    return honest(messages)
-dask.run_messages = note
+    return whole(messages)
+dask.run_messages = note_size
 """
 
 
@@ -90,13 +90,13 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers, which note the size of each message in the file `sizes` of the folder."""
+    """Two workers, which note in the files `sizes` and `counted` of the folder what they do."""
     folder = tmp_path_factory.mktemp("cluster")
-    (folder / "sizes.py").write_text(SIZES)
+    (folder / "notes.py").write_text(SIZES + COUNT)
     with Cluster(folder / "made") as cluster:
+        files = {name.upper(): str(cluster.folder / name) for name in ("sizes", "counted")}
         for name in ("w1", "w2"):
-            preload = ("--no-nanny", "--preload", str(folder / "sizes.py"))
-            cluster.start_worker(name, *preload, SIZES=str(cluster.folder / "sizes"))
+            cluster.start_worker(name, "--no-nanny", "--preload", str(folder / "notes.py"), **files)
         cluster.wait_for_workers(2)
         yield cluster
 
@@ -171,15 +171,10 @@ def test_without_workers_steps_run_here(local: Path, tmp_path: Path) -> None:
     assert outputs(local / "no_workers") == outputs(local / "build")
 
 
-def test_no_more_threads_are_used_than_allowed(local: Path, tmp_path: Path) -> None:
-    (tmp_path / "count.py").write_text(COUNT)
-    counted = tmp_path / "counted"
-    with Cluster(tmp_path / "cluster") as cluster:
-        for name in ("w1", "w2"):
-            cluster.start_worker(
-                name, "--no-nanny", "--preload", str(tmp_path / "count.py"), COUNTED=str(counted)
-            )
-        done = remote(local, cluster, "one_job", jobs=1)
+def test_no_more_threads_are_used_than_allowed(local: Path, cluster: Cluster) -> None:
+    counted = cluster.folder / "counted"
+    counted.write_text("")
+    done = remote(local, cluster, "one_job", jobs=1)
     assert done.code == 0, done.err
     steps = len(workers(done))
     assert steps > 5
