@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from e2e.test_cpu_matrices import MIXES, SPECIAL, check_products, check_tiled, products
+from op_coverage.compiling import ALL_ROWS
 from simulators.device_ir.compiling import optimised_ir
 from simulators.device_ir.runner import DeviceModule, each_in_child, vendor_of
 from unit.engine.device_steps import in_child
@@ -32,6 +33,7 @@ ON_UNITS = {
     "gfx1100": {"f16", "half", "si8", "ui8"},
 }
 ALIKE = ("gfx908", "gfx942", "gfx950")  # gfx90a, but for some instructions
+FEW = 5  # every fifth case has each mix, and each shape
 
 
 def special_ir(chip: str, element: str) -> str:
@@ -80,7 +82,7 @@ def test_sums_in_loops_branches_and_calls(chip: str, element: str, unit: str) ->
 
 @pytest.mark.parametrize("chip", ON_UNITS)
 def test_products_on_matrix_units_of_amd(chip: str) -> None:
-    cases = list(product(SHAPES, MIXES, (False, True)))[:: 5 if chip in ALIKE else 1]
+    cases = list(product(SHAPES, MIXES, (False, True)))[:: 1 if ALL_ROWS and chip not in ALIKE else FEW]
     ir = optimised_ir(chip, f"gpu.module @k {{{products(cases)}}}", opt_level=1)
     kernels = re.split(r"^define .*@m\d+\(", ir, flags=re.M)[1:]
     assert len(kernels) == len(cases)
