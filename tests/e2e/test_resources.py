@@ -160,12 +160,22 @@ def output(executable: Path, device: str = "cpu", **variables: str) -> bytes:
     return subprocess.run([executable], env=environment, capture_output=True, timeout=60, check=True).stdout
 
 
-@pytest.mark.parametrize(("name", "alignment"), [("f32", 1), ("i8", 4), ("bf16", 64)])
+@pytest.mark.parametrize(
+    ("name", "alignment", "options"),
+    [
+        ("f32", 1, ""),
+        ("i8", 4, ""),
+        ("bf16", 64, ""),
+        ("f32", 4, "debug: true"),
+        ("f32", 4, "sanitize: [bounds, race, barrier, uninitialized]"),
+        ("f32", 4, "opt_level: 0"),
+    ],
+)
 def test_programs_see_the_weights(
-    tmp_path: Path, shared_cache: dict[str, str], name: str, alignment: int
+    tmp_path: Path, shared_cache: dict[str, str], name: str, alignment: int, options: str
 ) -> None:
     element = ELEMENTS[name]
-    write(tmp_path, element, alignment=alignment)
+    write(tmp_path, element, alignment=alignment, targets=f"{{cpu: {{{options}}}}}")
     outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
     assert outcome.code == 0, outcome.err
     assert output(tmp_path / "build/app/app") == expected(element)
@@ -182,22 +192,6 @@ def test_more_weights_than_one_instruction_of_spirv_holds(
     outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
     assert outcome.code == 0, outcome.err
     assert output(tmp_path / "build/app/app", "opencl", **(at_hand.opencl() or {})) == expected(element)
-
-
-@pytest.mark.parametrize(
-    "targets",
-    [
-        "{cpu: {debug: true}}",
-        "{cpu: {sanitize: [bounds, race, barrier, uninitialized]}}",
-        "{cpu: {opt_level: 0}}",
-    ],
-)
-def test_kinds_of_cpu_code(tmp_path: Path, shared_cache: dict[str, str], targets: str) -> None:
-    element = ELEMENTS["f32"]
-    write(tmp_path, element, targets=targets)
-    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
-    assert output(tmp_path / "build/app/app") == expected(element)
 
 
 @pytest.mark.parametrize("sanitize", ["", "sanitize: [bounds]"])

@@ -93,18 +93,6 @@ def test_a_source_with_a_dollar_in_its_name(project: Path) -> None:
     assert "up to date" in scons(cwd=project).out
 
 
-def test_a_header_is_a_dependency(project: Path) -> None:
-    (project / "factor.h").write_text("#define FACTOR 3.0f\n")
-    edit(project / "main.c", "#include <stdio.h>", '#include <stdio.h>\n#include "factor.h"')
-    edit(project / "main.c", "3.0f, &x", "FACTOR, &x")
-    done(scons(cwd=project))
-    assert run_on_cpu(project / "build/scale/scale").out == OK
-    assert "up to date" in scons(cwd=project).out
-    (project / "factor.h").write_text("#define FACTOR 4.0f\n")
-    assert done(scons(cwd=project)) == {"preprocess main.c", "compile main.c", "link scale"}
-    assert run_on_cpu(project / "build/scale/scale").code == 1
-
-
 def test_dry_run_builds_nothing(project: Path) -> None:
     shutil.rmtree(project / "build")
     outcome = scons("-n", cwd=project)

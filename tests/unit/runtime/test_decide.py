@@ -111,8 +111,11 @@ def test_a_module_loaded_later_must_fit_the_device(runtime: Runtime) -> None:
     )
 
 
-def test_set_default_device_before_anything_else(runtime: Runtime) -> None:
-    done = runtime.run("mgpuSetDefaultDevice(1);" + ALLOCATE, device="cuda", cuda="9.0,8.0").ok()
+@pytest.mark.parametrize(("first", "device"), [("mgpuSetDefaultDevice(1);", "cuda"), ("", "cuda:1")])
+def test_set_default_device_or_an_ordinal_chooses_the_device(
+    runtime: Runtime, first: str, device: str
+) -> None:
+    done = runtime.run(first + ALLOCATE, device=device, cuda="9.0,8.0").ok()
     assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
 
 
@@ -238,11 +241,6 @@ def test_without_drivers_the_cpu_is_used(runtime: Runtime, value: str) -> None:
 
 def test_trace_is_silent_by_default(runtime: Runtime) -> None:
     assert runtime.run(ALLOCATE, GPUBUILD_TRACE="0").ok().err == ""
-
-
-def test_ordinal_chooses_the_device(runtime: Runtime) -> None:
-    done = runtime.run(ALLOCATE, device="cuda:1", cuda="9.0,8.0").ok()
-    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
 
 
 def test_a_fatal_message_follows_what_was_printed(runtime: Runtime) -> None:
