@@ -16,9 +16,9 @@ _FUNCTION = "gpubuildAssertionFailed"  # runtime/core/message.c
 
 def report(module: ir.Module, _: Lowering) -> None:
     """Replace assertions by branches to calls of the runtime."""
-    symbols: dict[str, str] = {}  # by message
+    symbols: dict[bytes, str] = {}  # by message
     for op in operations(module.operation, ("cf.assert",)):
-        message = ir.StringAttr(op.attributes["msg"]).value
+        message = ir.StringAttr(op.attributes["msg"]).value_bytes
         symbol = symbols.setdefault(message, f"gpubuild.assertion.{len(symbols)}")
         emit = Emitter(op)
         failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, op.operands[0].type))
@@ -31,7 +31,7 @@ def report(module: ir.Module, _: Lowering) -> None:
     if symbols:
         lines = [f"llvm.func @{_FUNCTION}(!llvm.ptr)"]
         for message, symbol in symbols.items():
-            quoted = "".join(f"\\{byte:02X}" for byte in message.encode() + bytes(1))
+            quoted = "".join(f"\\{byte:02X}" for byte in message + bytes(1))
             lines.append(f'llvm.mlir.global internal constant @{symbol}("{quoted}") {{addr_space = 0 : i32}}')
         made = ir.Module.parse("\n".join(lines))  # a variable: its operations die with it
         for view in made.body:
