@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
         except OSError as error:
             raise UsageError(
                 f"cannot delete all of {shown_path(build_dir)}: {error.filename}: {error.strerror}",
-                hint=f"delete {shown_path(build_dir)} as a user who may",
+                hint=f"delete {shown_path(build_dir)} as the owner of its files, or as root",
             ) from error
         gone = _remove_if_empty(build_dir)
     rest = [] if gone else _names_in(build_dir, but=layout.private.name)
