@@ -38,7 +38,7 @@ def ours(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
     sys.path.insert(0, str(HERE.parent / "tests"))
     from e2e.cpu_harness import Device
 
-    module = Device(folder / "libcpu_device.so").load(folder / "k" / "job" / "out", "bench")
+    module = Device(folder / "libgpubuild_rt.so").load(folder / "k" / "job" / "out", "bench")
 
     def prepare(problem: Problem, arrays: Arrays) -> dict[str, Run]:
         return {"ours": lambda: module.launch(problem.kernel, problem.grid, problem.block, *arrays)}
@@ -81,7 +81,7 @@ def spirv(folder: Path) -> Callable[[Problem, Arrays], dict[str, Run]]:
     """Our SPIR-V image through the runtime's own launch; its kernels access the host's arrays."""
     from devices import runner
 
-    runtime = runner.open_library(folder / "libcpu_device.so")
+    runtime = runner.open_library(folder / "libgpubuild_rt.so")
     image = (folder / SPIRV).read_bytes()
     module = runtime.mgpuModuleLoad(image, len(image))
 
