@@ -158,22 +158,20 @@ gpu.module @k {
 // CHECK-LABEL: gpu.func @neighbours.workgroup
 // CHECK: [[PARTIAL:%.+]] = memref.get_global @neighbours.workgroup.context.0 : memref<64xf32
 // CHECK: [[SIZE:%.+]] = memref.dim %arg0
-// Bounds are compared once for a chunk; inside, the loop over 64 work-items is the inner one.
+// Bounds are compared once for a chunk; inside, an iteration has the vectors of its 64 work-items.
 // CHECK: scf.for [[X:%.+]] = %c0 to {{%.+}} step %c64 {
 // CHECK: [[LAST:%.+]] = arith.cmpi ult, {{%.+}}, [[SIZE]]
 // CHECK: scf.if
-// CHECK: scf.for [[K:%.+]] = {{.*}} to [[SIZE]]
-// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64 step %c1 {
-// CHECK: memref.load %arg0{{.}}[[K]], {{%.+}}]
-// CHECK: memref.load [[PARTIAL]]
-// CHECK: memref.store {{%.+}}, [[PARTIAL]]
+// CHECK: vector.load [[PARTIAL]]
+// CHECK: scf.for [[K:%.+]] = {{.*}} to [[SIZE]] {{.+}} iter_args
+// CHECK: vector.load %arg0{{.}}[[K]], {{%.+}}]
+// CHECK: vector.store {{%.+}}, [[PARTIAL]]
 // CHECK: gpu.func @neighbours(
 // CHECK-NOT: @rows.workgroup
 // CHECK: gpu.func @rows(
 // CHECK-LABEL: gpu.func @constants.workgroup
-// CHECK: scf.for [[K2:%.+]] = %c0_0 to %c64 step %c1_1 {
-// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64_2 step %c1 {
-// CHECK: memref.load {{%.+}}{{.}}[[K2]], {{%.+}}]
+// CHECK: scf.for [[K2:%.+]] = %c0_0 to %c64 step %c1_1 iter_args
+// CHECK: vector.load {{%.+}}{{.}}[[K2]], {{%.+}}]
 // CHECK-LABEL: gpu.func @together.workgroup
 // CHECK: [[SIZE3:%.+]] = memref.dim %arg0
 // CHECK: scf.for [[K3:%.+]] = {{%.+}} to [[SIZE3]] step
@@ -183,8 +181,7 @@ gpu.module @k {
 // CHECK: gpu.func @costly(
 // CHECK-NOT: @short_f32.workgroup
 // CHECK-LABEL: gpu.func @short_f16.workgroup
-// CHECK: scf.for {{%.+}} = {{%.+}} to %c8
-// CHECK-NEXT: scf.for {{%.+}} = %c0 to %c64{{.*}} step %c1 {
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c8 {{.+}} -> (vector<16xf16>
 // CHECK-LABEL: gpu.func @rows_of_subgroups.workgroup
 // CHECK: [[ALL:%.+]] = arith.cmpi eq, {{%.+}}, {{%.+}} : index
 // CHECK-NEXT: scf.if [[ALL]] {

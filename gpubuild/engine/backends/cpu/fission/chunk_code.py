@@ -27,6 +27,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     nested,
     terminator,
 )
+from gpubuild.engine.backends.cpu.fission.vector_loops import LANES, Strip, VectorLoop
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op
@@ -117,20 +118,40 @@ class ChunkCode:
                 self._guarded(op, spot)
             elif op in self.interchange.loops:
                 arguments = list(op.regions[0].blocks[0].arguments)[1:]
-                entering = [
-                    (v, self._array(a)) for v, a in zip(list(op.operands)[3:], arguments, strict=True)
-                ]
+                carried = [self._array(argument) for argument in arguments]
+                vectors = self._vectors(op, spot)
+                entering = list(zip(list(op.operands)[3:], carried, strict=True))
+                if vectors:
+                    entering += [pair for pair in vectors.arrays.items() if pair[0] not in self.chunk_arrays]
                 self._fill(pending, spot, op, entering)
                 pending = []
-                for result, argument in zip(op.results, arguments, strict=True):
-                    self.chunk_arrays[result] = self._array(argument)
-                self._loop(op, spot)
+                self.chunk_arrays.update(zip(op.results, carried, strict=True))
+                if vectors:
+                    vectors.build(spot.emit, carried)
+                else:
+                    self._loop(op, spot)
                 # Results that are needed behind the next barrier go to arrays of the workgroup.
                 outer = [(r, self.code.arrays.of(r)) for r in op.results if self._leaves(r)]
                 self._fill((), spot, outer=outer)
             else:
                 pending.append(op)
         return pending
+
+    def _vectors(self, op: ir.Operation, spot: _Spot) -> VectorLoop | None:
+        """Return how to build a loop in vectors, if that is possible here."""
+        columns, rows = self.chunk.columns, self.chunk.rows
+        if op not in self.interchange.vectors or not columns or spot.guards:
+            return None
+        strips = [
+            Strip(column=column, row=row, number=row * columns + column)
+            for row in range(rows)
+            for column in range(0, columns, LANES)
+        ]
+        found = VectorLoop(op, strips, self.interchange, self._same)
+        for value in found.needed():
+            array = self.chunk_arrays.get(value)
+            found.arrays[value] = array or self.code.arrays.make(value.type, CHUNK_ITEMS)
+        return found
 
     def _guarded(self, op: ir.Operation, spot: _Spot) -> None:
         """Test once whether the whole chunk lies within bounds, and else each work-item."""
@@ -286,8 +307,13 @@ class ChunkCode:
     def _leaves(self, value: ir.Value) -> bool:
         return any(use.owner.operation not in self.inside for use in value.uses)
 
-    def _same(self, wanted: ir.Value, emit: Emitter, *, last: bool = False) -> ir.Value:
-        """Compute a value from ids and uniform values, for the chunk's first work-item or its ``last``."""
+    def _same(
+        self, wanted: ir.Value, emit: Emitter, *, last: bool = False, column: int = 0, row: int = 0
+    ) -> ir.Value:
+        """Compute a value from ids and uniform values, for one work-item of the chunk.
+
+        That is the first one, the ``last`` one, or the one at ``column`` and ``row``.
+        """
 
         @cache
         def computed(value: ir.Value) -> ir.Value:
@@ -296,10 +322,11 @@ class ChunkCode:
             if value in self.code.once:
                 return self.code.once[value]
             if value in self.counters:
-                return self.counters[value]
+                strided = self.interchange.loops[value.owner.owner.operation]
+                return self._moved(self.counters[value], column if strided else 0, emit)
             op = defining_op(value)
             if op is not None and op.name in ITEM_IDS:
-                return self._id(op, emit, last=last)
+                return self._id(op, emit, last=last, offset=(column, row, 0))
             if op is None or not is_pure(op):
                 raise CannotFissionError("a loop with bounds that are not known before it")
             new = copy_with(op, [computed(operand) for operand in op.operands], emit)
@@ -307,11 +334,11 @@ class ChunkCode:
 
         return computed(wanted)
 
-    def _id(self, op: ir.Operation, emit: Emitter, *, last: bool) -> ir.Value:
+    def _id(self, op: ir.Operation, emit: Emitter, *, last: bool, offset: tuple[int, int, int]) -> ir.Value:
         if op.name not in POSITIONS:
             raise CannotFissionError(f"a bound that depends on {op.name}")
         axis, extents = "xyz".index(axis_of(op)), self.chunk.extents
-        position = self.chunk.origin[axis]
+        position = self._moved(self.chunk.origin[axis], offset[axis], emit)
         if last and axis < 2:
             size = self.chunk.width if axis == 0 else emit.constant(self.chunk.rows)
             position = emit.binary("arith.addi", position, emit.binary("arith.subi", size, extents.one))
@@ -319,6 +346,10 @@ class ChunkCode:
             return position
         before = emit.binary("arith.muli", extents.block_id[axis], extents.block_dim[axis])
         return emit.binary("arith.addi", before, position)
+
+    @staticmethod
+    def _moved(position: ir.Value, by: int, emit: Emitter) -> ir.Value:
+        return emit.binary("arith.addi", position, emit.constant(by)) if by else position
 
     def _cheap(self, value: ir.Value) -> bool:
         return self._cost(value) <= _MOST

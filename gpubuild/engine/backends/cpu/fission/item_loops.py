@@ -150,11 +150,15 @@ _WIDTH, _ROWS = 16, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """``rows`` of ``width`` work-items from ``origin`` on; their code is created before ``end``."""
+    """``rows`` of ``width`` work-items from ``origin`` on; their code is created before ``end``.
+
+    ``columns`` is the width, or 0 where it is known at run time only.
+    """
 
     extents: Extents
     origin: tuple[ir.Value, ir.Value, ir.Value]
     width: ir.Value
+    columns: int
     rows: int
     end: ir.Operation
 
@@ -187,20 +191,20 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
     row = Emitter(end)
     width = row.constant(CHUNK_ITEMS)
     at_x, end = open_loop(row, zero, wide, width)
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, rows=1, end=end)
+    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=CHUNK_ITEMS, rows=1, end=end)
 
     at_y, end = open_loop(plane, zero, rows, plane.constant(_ROWS))
     row = Emitter(end)
     width = row.constant(_WIDTH)
     at_x, end = open_loop(row, wide, narrow, width)
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, rows=_ROWS, end=end)
+    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=_WIDTH, rows=_ROWS, end=end)
 
     at_y, end = open_loop(plane, zero, y, one)
     row = Emitter(end)
     start = row.select(row.compare(Compare.SLT, at_y, rows), narrow, wide)
     width = row.binary("arith.subi", x, start)
     at_x, end = open_loop(row, start, x, row.binary("arith.maxsi", width, one))  # once, or not at all
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, rows=1, end=end)
+    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=0, rows=1, end=end)
 
 
 def _multiple(emit: Emitter, value: ir.Value, of: int) -> ir.Value:

@@ -4,7 +4,7 @@ A loop inside that over work-items keeps LLVM from vectorising over work-items, 
 loops only. Where all work-items run the same iterations, or start at different ones and have the same step,
 a chunk of work-items may run one iteration after the other together. That pays when their accesses to
 memory are then next to each other, or when they only compute with elements that all of them load.
-chunk_code builds such loops.
+chunk_code builds such loops, and vector_loops those which only load and compute.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     body_operations,
     is_id,
     is_pure,
+    nested,
     operations,
+    terminator,
 )
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
 
 _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
-_SUMS = {"arith.addi": 1, "arith.subi": -1}
+SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+_ELEMENTS = frozenset({"bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64"})  # of vectors
+_INDICES = frozenset({"i1", "index"})
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _CHEAP = frozenset({"math.absf", "math.fma", "math.rsqrt", "math.sqrt"})
 _DIVISIONS = ("divs", "divu", "rem", "ceildiv", "floordiv")
@@ -41,12 +45,14 @@ UPPER_BOUNDS = {2: 3, 3: 3, 6: 7, 7: 7}  # arith's slt, sle, ult, ule → the ``
 class Interchange:
     """The loops of one function; ``loops`` maps each to whether work-items start at different iterations.
 
-    ``collective`` are the operations around barriers, which run once for all work-items. ``guards`` are the
-    bounds checks around such loops, which all work-items of most chunks pass.
+    ``vectors`` are those of them which can be built in vectors, with the loops inside them. ``collective``
+    are the operations around barriers, which run once for all work-items. ``guards`` are the bounds checks
+    around such loops, which all work-items of most chunks pass.
     """
 
     def __init__(self, entry: ir.Block, collective: set[ir.Operation], uniformity: Uniformity) -> None:
         self.loops: dict[ir.Operation, bool] = {}
+        self.vectors: set[ir.Operation] = set()
         self.guards: set[ir.Operation] = set()
         self._collective = collective
         self._uniformity = uniformity
@@ -57,6 +63,7 @@ class Interchange:
     def switch_off(self) -> None:
         """Interchange no loop."""
         self.loops.clear()
+        self.vectors.clear()
         self.guards.clear()
         self._forget_values()
 
@@ -64,7 +71,8 @@ class Interchange:
         """Clear the caches of properties of values, which depend on ``loops``."""
         self.uniform = cache(self._is_uniform)
         self._x_terms = cache(self._count_x_terms)
-        self._slope = cache(self._compute_slope)
+        self.slope = cache(self._compute_slope)
+        self.same_in_row = cache(self._is_same_in_row)
         self._is_bounds_check = cache(self._compares_bounds)
 
     def _block(self, block: ir.Block) -> None:
@@ -96,7 +104,7 @@ class Interchange:
         if op.name != "arith.cmpi" or ir.IntegerAttr(op.attributes["predicate"]).value not in UPPER_BOUNDS:
             return False
         low, high = op.operands
-        return self.uniform(high) and all(self._slope(low, axis) in (0, 1) for axis in "xy")
+        return self.uniform(high) and all(self.slope(low, axis) in (0, 1) for axis in "xy")
 
     def _consider(self, op: ir.Operation) -> bool:
         """Add ``op``, and loops directly in it, if that pays."""
@@ -106,6 +114,8 @@ class Interchange:
         strided = not self.uniform(lower)
         if (strided and self._x_terms(lower) != 1) or _is_short(op) or needs_item(op):
             return False
+        if not strided and self._consider_vectors(op):
+            return True
         self.loops[op] = strided
         self._forget_values()
         pays = False
@@ -118,8 +128,60 @@ class Interchange:
             return False
         return True
 
+    def _consider_vectors(self, op: ir.Operation) -> bool:
+        """Add ``op``, and all loops in it, if they can be built in vectors."""
+        inside = nested(op)
+        loops = [inner for inner in inside if inner.name == "scf.for"]
+        self.vectors.add(op)
+        self.loops |= dict.fromkeys(loops, False)
+        self._forget_values()
+        body = [inner for inner in inside if inner.name not in {"scf.for", "scf.yield"}]
+        if all(map(self._is_vector_loop, loops)) and all(map(self._is_vector_operation, body)):
+            return True
+        self.vectors.discard(op)
+        for loop in loops:
+            del self.loops[loop]
+        self._forget_values()
+        return False
+
+    def _is_vector_loop(self, op: ir.Operation) -> bool:
+        bounds, initial = list(op.operands)[:3], list(op.operands)[3:]
+        if "unsignedCmp" in op.attributes or not all(map(self.uniform, bounds)) or not initial:
+            return False
+        carried = [*initial, *terminator(op.regions[0].blocks[0]).operands]
+        return all(str(value.type) in _ELEMENTS and not self._jumps(value) for value in carried)
+
+    def _is_vector_operation(self, op: ir.Operation) -> bool:
+        if op.name == "memref.load":
+            return self._is_vector_load(op)
+        if not is_pure(op) or len(op.results) != 1:
+            return False
+        if all(map(self.same_in_row, op.operands)) or self.slope(op.results[0], "x") is not None:
+            return True
+        values = (*op.operands, *op.results)
+        return _is_cheap(op) and all(
+            str(v.type) in _ELEMENTS | _INDICES and not self._jumps(v) for v in values
+        )
+
+    def _is_vector_load(self, op: ir.Operation) -> bool:
+        memory, *indices = op.operands
+        if not self.uniform(memory) or str(op.results[0].type) not in _ELEMENTS or len(op.attributes):
+            return False
+        if all(map(self.same_in_row, indices)):
+            return True
+        slopes = [self.slope(index, "x") for index in indices]
+        if slopes[-1] != 1 or any(slope != 0 for slope in slopes[:-1]) or any(map(self._jumps, indices)):
+            return False
+        strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
+        return bool(strides[-1] == 1)
+
+    def _jumps(self, value: ir.Value) -> bool:
+        """Return whether a value may not grow by its slope everywhere."""
+        return self.slope(value, "x") not in {0, None} and may_jump(value)
+
     def _forget(self, op: ir.Operation) -> None:
         self.loops.pop(op, None)
+        self.vectors.discard(op)
         self._forget_values()
         for inner in operations(op.regions[0].blocks[0]):
             if inner in self.loops:
@@ -134,7 +196,7 @@ class Interchange:
             if first is None or len(access.operands) == first:
                 continue
             indices = list(access.operands)[first:]
-            slopes = [self._slope(index, "x") for index in indices]
+            slopes = [self.slope(index, "x") for index in indices]
             if slopes[-1] == 1 and not any(slopes[:-1]):
                 good += 1
             elif not strided and any(slope != 0 for slope in slopes) and _follows(indices[-1], counter):
@@ -161,6 +223,23 @@ class Interchange:
             return around in self.loops and not self.loops[around] and value == block.arguments[0]
         op = owner.operation
         return is_pure(op) and op.name not in ITEM_IDS and all(map(self.uniform, op.operands))
+
+    def _is_same_in_row(self, value: ir.Value) -> bool:
+        """Return whether neighbours in x have the same ``value``, in loops of ``vectors`` also if loaded."""
+        if self.uniform(value) or self.slope(value, "x") == 0:
+            return True
+        op = defining_op(value)
+        if op is None or op.name in ITEM_IDS:
+            return False
+        loaded = op.name == "memref.load" and self._is_in_vectors(op)
+        return (loaded or is_pure(op)) and all(map(self.same_in_row, op.operands))
+
+    def _is_in_vectors(self, op: ir.Operation) -> bool:
+        while op != self._function:
+            op = op.parent.operation
+            if op in self.vectors:
+                return True
+        return False
 
     def _count_x_terms(self, value: ir.Value) -> int | None:
         """Return how often the work-item's x is in a sum of it and of uniform values; ``None``: not known."""
@@ -192,11 +271,11 @@ class Interchange:
             return 1 if is_id(op, axis) else 0
         if op.name in CASTS:
             narrow = min(map(scalar_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
-            return None if narrow else self._slope(op.operands[0], axis)
-        slopes = [self._slope(operand, axis) for operand in op.operands]
-        if op.name in _SUMS:
+            return None if narrow else self.slope(op.operands[0], axis)
+        slopes = [self.slope(operand, axis) for operand in op.operands]
+        if op.name in SUMS:
             left, right = slopes
-            return None if left is None or right is None else left + _SUMS[op.name] * right
+            return None if left is None or right is None else left + SUMS[op.name] * right
         return 0 if op.name == "arith.muli" and not any(slope != 0 for slope in slopes) else None
 
 
@@ -212,7 +291,7 @@ def may_jump(value: ir.Value) -> bool:
     """Return whether a sum with a work-item's x may jump, as a narrower integer in it overflows."""
     return any(
         op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
-        for op in _sources(value, CASTS | _SUMS.keys())
+        for op in _sources(value, CASTS | SUMS.keys())
     )
 
 

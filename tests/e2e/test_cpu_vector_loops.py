@@ -1,0 +1,44 @@
+"""Loops in vectors over work-items leave the same bits as each work-item on its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from kernels.random.sums import SumKernel
+
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
+SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
+CHIPS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+PER_MODULE = 15
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return Device(build_runtime(tmp_path_factory.mktemp("vector_loops_runtime")))
+
+
+def results(module: Module, kernel: SumKernel, *, fibers: bool) -> list[np.ndarray]:
+    arguments = kernel.arguments
+    module.launch(kernel.name, kernel.grid, kernel.block, *arguments, fibers=fibers)
+    return [array for array in arguments if isinstance(array, np.ndarray)]
+
+
+@pytest.mark.parametrize("first", range(SEED, SEED + KERNELS, PER_MODULE))
+def test_loops_in_vectors_are_right(device: Device, tmp_path: Path, first: int) -> None:
+    kernels = [SumKernel(seed) for seed in range(first, first + PER_MODULE)]
+    text = f"gpu.module @k {{\n{''.join(kernel.text for kernel in kernels)}}}"
+    chip = CHIPS[first // PER_MODULE % len(CHIPS)]
+    chip = chip if device.supports(chip) else CHIPS[0]
+    plain, fast = (
+        device.load(compile_module(text, tmp_path / str(level), located=False, chip=chip, opt_level=level))
+        for level in (0, 1)
+    )
+    for kernel in kernels:
+        wanted = results(plain, kernel, fibers=True)
+        for module in (plain, fast):
+            for found, right in zip(results(module, kernel, fibers=False), wanted, strict=True):
+                np.testing.assert_array_equal(found, right, err_msg=f"{kernel.name}\n{kernel.text}")

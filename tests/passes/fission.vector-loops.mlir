@@ -1,0 +1,89 @@
+// RUN: cpu add-workgroup-functions..fission
+
+// Loops that only load and compute are built in vectors of 16 work-items, which stay in registers. A chunk of
+// 4 rows shares what it loads.
+gpu.module @k {
+  gpu.func @product(%a: memref<?x?xf32>, %b: memref<?x?xf32>, %c: memref<?x?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %y = gpu.global_id y
+    %n = memref.dim %a, %c1 : memref<?x?xf32>
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %p = memref.load %a[%y, %k] : memref<?x?xf32>
+      %q = memref.load %b[%k, %x] : memref<?x?xf32>
+      %t = arith.mulf %p, %q : f32
+      %u = arith.addf %s, %t : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%y, %x] : memref<?x?xf32>
+    gpu.return
+  }
+  // A short loop in it belongs to it. What each work-item has loaded before comes from an array.
+  gpu.func @convolution(%a: memref<?x?xf32>, %w: memref<?x3xf32>, %f: memref<?xf32>, %c: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %own = memref.load %f[%x] : memref<?xf32>
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %row = scf.for %j = %c0 to %c3 step %c1 iter_args(%r = %s) -> f32 {
+        %at = arith.addi %x, %j : index
+        %p = memref.load %a[%k, %at] : memref<?x?xf32>
+        %q = memref.load %w[%k, %j] : memref<?x3xf32>
+        %t = arith.mulf %p, %q : f32
+        %u = arith.mulf %t, %own : f32
+        %v = arith.addf %r, %u : f32
+        scf.yield %v : f32
+      }
+      scf.yield %row : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
+  // A sum of 32 bits may overflow between two work-items: their elements need not be neighbours.
+  gpu.func @overflow(%b: memref<?x?xf32>, %c: memref<?xf32>, %from: i32) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %narrow = arith.index_cast %x : index to i32
+    %moved = arith.addi %narrow, %from : i32
+    %at = arith.index_cast %moved : i32 to index
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %q = memref.load %b[%k, %at] : memref<?x?xf32>
+      %u = arith.addf %s, %q : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
+}
+
+// CHECK-LABEL: gpu.func @product.workgroup
+// One row of 64:
+// CHECK: scf.for [[K:%.+]] = {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK-COUNT-4: memref.load %arg0{{.}}{{%.+}}, [[K]]] : memref<?x?xf32>
+// CHECK-COUNT-4: vector.load %arg1{{.}}[[K]], {{%.+}}] : memref<?x?xf32>, vector<16xf32>
+// CHECK-COUNT-4: arith.mulf {{.+}} : vector<16xf32>
+// CHECK-COUNT-4: arith.addf {{.+}} : vector<16xf32>
+// CHECK-COUNT-4: vector.store
+// Four rows of 16:
+// CHECK: scf.for {{.+}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// The rest of a row, whose length is known at run time only:
+// CHECK: scf.for [[K2:%.+]] = {{.+}} {
+// CHECK-NEXT: scf.for
+// CHECK: memref.load %arg1{{.}}[[K2]], {{%.+}}] : memref<?x?xf32>
+// CHECK-LABEL: gpu.func @convolution.workgroup
+// CHECK: [[FACTOR:%.+]] = vector.load {{%.+}}{{.}}{{%.+}}] : memref<64xf32, #gpu.address_space<workgroup>>, vector<16xf32>
+// CHECK: scf.for [[K3:%.+]] = {{.+}} iter_args
+// CHECK: scf.for [[J:%.+]] = {{.+}} to %c3 {{.+}} iter_args
+// CHECK: vector.load %arg0{{.}}[[K3]], {{%.+}}] : memref<?x?xf32>, vector<16xf32>
+// CHECK: memref.load %arg1{{.}}[[K3]], [[J]]] : memref<?x3xf32>
+// CHECK-LABEL: gpu.func @overflow.workgroup
+// CHECK-NOT: vector
+// CHECK: gpu.func @overflow(
