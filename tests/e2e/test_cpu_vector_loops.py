@@ -42,3 +42,29 @@ def test_loops_in_vectors_are_right(device: Device, tmp_path: Path, first: int) 
         for module in (plain, fast):
             for found, right in zip(results(module, kernel, fibers=False), wanted, strict=True):
                 np.testing.assert_array_equal(found, right, err_msg=f"{kernel.name}\n{kernel.text}")
+
+
+@pytest.mark.parametrize(("operations", "in_vectors"), [(200, True), (300, False)])
+def test_long_loops_are_left_to_llvm(tmp_path: Path, operations: int, in_vectors: bool) -> None:
+    chain = "\n".join(f"%v{n + 1} = arith.mulf %v{n}, %s : f32" for n in range(operations))
+    out = compile_module(
+        f"""gpu.module @k {{
+          gpu.func @long(%a: memref<?xf32>, %n: index) kernel {{
+            %c0 = arith.constant 0 : index
+            %c1 = arith.constant 1 : index
+            %zero = arith.constant 0.0 : f32
+            %x = gpu.global_id x
+            %sum = scf.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {{
+              %v0 = memref.load %a[%x] : memref<?xf32>
+              {chain}
+              scf.yield %v{operations} : f32
+            }}
+            memref.store %sum, %a[%x] : memref<?xf32>
+            gpu.return
+          }}
+        }}""",
+        tmp_path,
+        located=False,
+        opt_level=0,
+    )
+    assert ("<16 x float>" in (out / "llvm").read_text()) == in_vectors

@@ -34,6 +34,7 @@ SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _ELEMENTS = frozenset({"bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64"})  # of vectors
 _INDICES = frozenset({"i1", "index"})
+_MOST_IN_VECTORS = 256  # operations: longer loops hardly gain, and take LLVM long with a copy for each strip
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _CHEAP = frozenset({"math.absf", "math.fma", "math.rsqrt", "math.sqrt"})
 _DIVISIONS = ("divs", "divu", "rem", "ceildiv", "floordiv")
@@ -131,6 +132,8 @@ class Interchange:
     def _consider_vectors(self, op: ir.Operation) -> bool:
         """Add ``op``, and all loops in it, if they can be built in vectors."""
         inside = nested(op)
+        if len(inside) > _MOST_IN_VECTORS:
+            return False
         loops = [inner for inner in inside if inner.name == "scf.for"]
         self.vectors.add(op)
         self.loops |= dict.fromkeys(loops, False)
