@@ -62,6 +62,28 @@ gpu.module @k {
     memref.store %sum, %c[%x] : memref<?xf32>
     gpu.return
   }
+  // Neither is a difference equal in a row, in which the overflow of 8 bits remains.
+  gpu.func @difference(%b: memref<?x?xf32>, %c: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %moved = arith.addi %x, %c3 : index
+    %narrow = arith.index_cast %moved : index to i8
+    %wide = arith.index_cast %narrow : i8 to index
+    %at = arith.subi %moved, %wide : index
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %p = memref.load %b[%k, %x] : memref<?x?xf32>
+      %q = memref.load %b[%k, %at] : memref<?x?xf32>
+      %t = arith.mulf %p, %q : f32
+      %u = arith.addf %s, %t : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
 }
 
 // CHECK-LABEL: gpu.func @product.workgroup
@@ -87,3 +109,6 @@ gpu.module @k {
 // CHECK-LABEL: gpu.func @overflow.workgroup
 // CHECK-NOT: vector
 // CHECK: gpu.func @overflow(
+// CHECK-LABEL: gpu.func @difference.workgroup
+// CHECK-NOT: vector
+// CHECK: gpu.func @difference(

@@ -30,7 +30,7 @@ from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
 
 _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
-SUMS = {"arith.addi": 1, "arith.subi": -1}
+_SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _ELEMENTS = frozenset({"bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64"})  # of vectors
 _INDICES = frozenset({"i1", "index"})
@@ -180,7 +180,7 @@ class Interchange:
 
     def _jumps(self, value: ir.Value) -> bool:
         """Return whether a value may not grow by its slope everywhere."""
-        return self.slope(value, "x") not in {0, None} and may_jump(value)
+        return self.slope(value, "x") is not None and not self.same_in_row(value) and may_jump(value)
 
     def _forget(self, op: ir.Operation) -> None:
         self.loops.pop(op, None)
@@ -229,7 +229,7 @@ class Interchange:
 
     def _is_same_in_row(self, value: ir.Value) -> bool:
         """Return whether neighbours in x have the same ``value``, in loops of ``vectors`` also if loaded."""
-        if self.uniform(value) or self.slope(value, "x") == 0:
+        if self.uniform(value) or (self.slope(value, "x") == 0 and not may_jump(value)):
             return True
         op = defining_op(value)
         if op is None or op.name in ITEM_IDS:
@@ -276,9 +276,9 @@ class Interchange:
             narrow = min(map(scalar_bits, (op.operands[0].type, value.type))) < _LEAST_BITS
             return None if narrow else self.slope(op.operands[0], axis)
         slopes = [self.slope(operand, axis) for operand in op.operands]
-        if op.name in SUMS:
+        if op.name in _SUMS:
             left, right = slopes
-            return None if left is None or right is None else left + SUMS[op.name] * right
+            return None if left is None or right is None else left + _SUMS[op.name] * right
         return 0 if op.name == "arith.muli" and not any(slope != 0 for slope in slopes) else None
 
 
@@ -294,7 +294,7 @@ def may_jump(value: ir.Value) -> bool:
     """Return whether a sum with a work-item's x may jump, as a narrower integer in it overflows."""
     return any(
         op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
-        for op in _sources(value, CASTS | SUMS.keys())
+        for op in _sources(value, CASTS | _SUMS.keys())
     )
 
 
