@@ -68,3 +68,96 @@ def test_long_loops_are_left_to_llvm(tmp_path: Path, operations: int, in_vectors
         opt_level=0,
     )
     assert ("<16 x float>" in (out / "llvm").read_text()) == in_vectors
+
+
+# What 8 bits overflow in jumps by 256; in a difference, a second jump makes up for the first.
+JUMPS = """gpu.module @k {
+  gpu.func @loads(%b: memref<?x?xf32>, %c: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %moved = arith.addi %x, %c3 : index
+    %narrow = arith.index_cast %moved : index to i8
+    %wide = arith.index_cast %narrow : i8 to index
+    %jump = arith.subi %moved, %wide : index
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %at = arith.muli %jump, %n : index
+      %p = memref.load %b[%k, %x] : memref<?x?xf32>
+      %q = memref.load %b[%k, %at] : memref<?x?xf32>
+      %t = arith.mulf %p, %q : f32
+      %u = arith.addf %s, %t : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @guard(%b: memref<?x?xf32>, %c: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c5 = arith.constant 5 : index
+    %c20 = arith.constant 20 : index
+    %c23 = arith.constant 23 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %left = arith.addi %x, %c20 : index
+    %right = arith.addi %x, %c23 : index
+    %narrow_left = arith.index_cast %left : index to i8
+    %narrow_right = arith.index_cast %right : index to i8
+    %wide_left = arith.index_cast %narrow_left : i8 to index
+    %wide_right = arith.index_cast %narrow_right : i8 to index
+    %difference = arith.subi %wide_left, %wide_right : index
+    %in = arith.cmpi slt, %difference, %c5 : index
+    scf.if %in {
+      %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+        %p = memref.load %b[%k, %x] : memref<?x?xf32>
+        %u = arith.addf %s, %p : f32
+        scf.yield %u : f32
+      }
+      memref.store %sum, %c[%x] : memref<?xf32>
+    }
+    gpu.return
+  }
+}"""
+
+
+def test_two_jumps_of_narrow_integers(device: Device, tmp_path: Path) -> None:
+    module = device.load(compile_module(JUMPS, tmp_path, located=False, opt_level=1))
+    x = np.arange(192)
+    rows = np.arange(2 * 1024, dtype=np.float32).reshape(2, 1024)
+    sums = np.full(len(x), -1, np.float32)
+    module.launch("loads", (3, 1), (64, 1), rows, sums)
+    jump = (x + 3) - (x + 3).astype(np.int8)
+    np.testing.assert_array_equal(sums, (rows[:, x] * rows[:, 2 * jump]).sum(axis=0))
+    sums = np.full(len(x), -1, np.float32)
+    module.launch("guard", (3, 1), (64, 1), rows, sums)
+    difference = (x + 20).astype(np.int8).astype(int) - (x + 23).astype(np.int8)
+    np.testing.assert_array_equal(sums, np.where(difference < 5, rows[:, x].sum(axis=0), -1))
+
+
+def test_an_index_of_hundreds_of_sums(device: Device, tmp_path: Path) -> None:
+    chain = "\n".join(f"%v{n + 1} = arith.addi %v{n}, %n : index" for n in range(600))
+    text = f"""gpu.module @k {{
+      gpu.func @long(%a: memref<?xf32>, %n: index) kernel {{
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %zero = arith.constant 0.0 : f32
+        %v0 = gpu.global_id x
+        {chain}
+        %sum = scf.for %i = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {{
+          %v = memref.load %a[%v600] : memref<?xf32>
+          %u = arith.addf %s, %v : f32
+          scf.yield %u : f32
+        }}
+        memref.store %sum, %a[%v0] : memref<?xf32>
+        gpu.return
+      }}
+    }}"""
+    module = device.load(compile_module(text, tmp_path, located=False, opt_level=1))
+    numbers = np.arange(1300, dtype=np.float32)
+    wanted = np.concatenate([2 * numbers[1200:1264], numbers[64:]])
+    module.launch("long", (1, 1), (64, 1), numbers, 2)
+    np.testing.assert_array_equal(numbers, wanted)

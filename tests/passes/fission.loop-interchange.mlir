@@ -19,19 +19,19 @@ gpu.module @k {
     }
     gpu.return
   }
-  // Of these, each follows a row: the loop stays inside.
-  gpu.func @rows(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+  // Of these, each follows a row of integers, which LLVM reads in vectors: the loop stays inside.
+  gpu.func @rows(%a: memref<?x?xi32>, %out: memref<?xi32>) kernel {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
-    %zero = arith.constant 0.0 : f32
+    %zero = arith.constant 0 : i32
     %col = gpu.global_id x
-    %n = memref.dim %a, %c0 : memref<?x?xf32>
-    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
-      %v = memref.load %a[%col, %k] : memref<?x?xf32>
-      %t = arith.addf %s, %v : f32
-      scf.yield %t : f32
+    %n = memref.dim %a, %c0 : memref<?x?xi32>
+    %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> i32 {
+      %v = memref.load %a[%col, %k] : memref<?x?xi32>
+      %t = arith.addi %s, %v : i32
+      scf.yield %t : i32
     }
-    memref.store %r, %out[%col] : memref<?xf32>
+    memref.store %r, %out[%col] : memref<?xi32>
     gpu.return
   }
   // The address of a table is taken inside the bounds check: that keeps no loop inside.

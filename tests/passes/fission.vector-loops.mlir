@@ -44,6 +44,39 @@ gpu.module @k {
     memref.store %sum, %c[%x] : memref<?xf32>
     gpu.return
   }
+  // Where each work-item reads a row, vectors along the rows are transposed, 16 iterations at a time.
+  gpu.func @rows(%a: memref<?x?xf32>, %b: memref<?x?xf32>, %c: memref<?x?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %y = gpu.global_id y
+    %n = memref.dim %a, %c1 : memref<?x?xf32>
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %p = memref.load %a[%y, %k] : memref<?x?xf32>
+      %q = memref.load %b[%x, %k] : memref<?x?xf32>
+      %t = arith.mulf %p, %q : f32
+      %u = arith.addf %s, %t : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%y, %x] : memref<?x?xf32>
+    gpu.return
+  }
+  // LLVM makes vectors of iterations itself if it may change the order of a sum.
+  gpu.func @any_order(%b: memref<?x?xf32>, %c: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c1 : memref<?x?xf32>
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %q = memref.load %b[%x, %k] : memref<?x?xf32>
+      %u = arith.addf %s, %q fastmath<reassoc> : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
   // A sum of 32 bits may overflow between two work-items: their elements need not be neighbours.
   gpu.func @overflow(%b: memref<?x?xf32>, %c: memref<?xf32>, %from: i32) kernel {
     %c0 = arith.constant 0 : index
@@ -57,6 +90,23 @@ gpu.module @k {
     %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
       %q = memref.load %b[%k, %at] : memref<?x?xf32>
       %u = arith.addf %s, %q : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
+  gpu.func @overflow_of_row(%b: memref<?x?xf32>, %c: memref<?xf32>, %from: i32) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %narrow = arith.index_cast %x : index to i32
+    %moved = arith.addi %narrow, %from : i32
+    %at = arith.index_cast %moved : i32 to index
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+      %p = memref.load %b[%at, %k] : memref<?x?xf32>
+      %u = arith.addf %s, %p : f32
       scf.yield %u : f32
     }
     memref.store %sum, %c[%x] : memref<?xf32>
@@ -106,9 +156,33 @@ gpu.module @k {
 // CHECK: scf.for [[J:%.+]] = {{.+}} to %c3 {{.+}} iter_args
 // CHECK: vector.load %arg0{{.}}[[K3]], {{%.+}}] : memref<?x?xf32>, vector<16xf32>
 // CHECK: memref.load %arg1{{.}}[[K3]], [[J]]] : memref<?x3xf32>
+// CHECK-LABEL: gpu.func @rows.workgroup
+// One row of 64 work-items, each of which reads a row of its own: four strips.
+// CHECK: scf.for [[K4:%.+]] = {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c64{{.*}} step %c16
+// CHECK-COUNT-16: vector.load %arg1{{.}}{{%.+}}, [[K4]]] : memref<?x?xf32>, vector<16xf32>
+// CHECK-COUNT-64: vector.shuffle
+// CHECK-COUNT-16: vector.store {{.+}} : memref<1024xf32, #gpu.address_space<workgroup>>, vector<16xf32>
+// CHECK: scf.for {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK-COUNT-4: vector.load {{.+}} : memref<1024xf32, #gpu.address_space<workgroup>>, vector<16xf32>
+// CHECK-COUNT-4: memref.load %arg0
+// CHECK-COUNT-4: arith.addf {{.+}} : vector<16xf32>
+// The rest of the iterations:
+// CHECK: scf.for [[K5:%.+]] = {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c64{{.*}} step %c1
+// CHECK: memref.load %arg1{{.}}{{%.+}}, [[K5]]]
+// CHECK: arith.addf {{.+}} : vector<16xf32>
+// Four rows of 16 work-items, which share what they read:
+// CHECK: scf.for {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c16{{.*}} step %c16
+// CHECK-COUNT-16: vector.load %arg1
+// CHECK-NOT: vector.load %arg1
+// CHECK-LABEL: gpu.func @rows(
+// CHECK-NOT: @any_order.workgroup
 // CHECK-LABEL: gpu.func @overflow.workgroup
 // CHECK-NOT: vector
 // CHECK: gpu.func @overflow(
+// CHECK-NOT: @overflow_of_row.workgroup
 // CHECK-LABEL: gpu.func @difference.workgroup
 // CHECK-NOT: vector
 // CHECK: gpu.func @difference(

@@ -19,7 +19,12 @@ _READ = [
     ("i32", (_SMALL, _LARGE), "memref<?x?xi32>"),
     ("i8", (_LARGE,), "memref<512xi8>"),
     ("i64", (_MIDDLE, _SMALL), "memref<?x?xi64, strided<[?, ?], offset: ?>>"),
+    # Of these, work-items read rows.
+    ("f32", (_LARGE, _MIDDLE), "memref<?x?xf32>"),
+    ("f64", (_LARGE, _MIDDLE), "memref<?x?xf64, strided<[?, 1], offset: ?>>"),
+    ("i8", (_LARGE, _MIDDLE), "memref<512x96xi8>"),
 ]
+_ROWS = 3
 
 
 class SumKernel:
@@ -36,8 +41,10 @@ class SumKernel:
         )
         self._lines: list[str] = []
         self._made = 0
+        self._counter = ""  # of the innermost loop
         self._values: list[tuple[str, str]] = []  # names and kinds
-        self._indices = {_SMALL: ["%c0", "%c3", "%n"], _MIDDLE: ["%y", "%c3"], _LARGE: ["%x", "%x", "%y"]}
+        large = ["%x", "%x", "%y", "%half"]
+        self._indices = {_SMALL: ["%c0", "%c3", "%n"], _MIDDLE: ["%y", "%c3"], _LARGE: large}
         self.kinds = [self.random.choice(_KINDS) for _ in range(self.random.randint(1, 3))]
         self.text = self._kernel()
 
@@ -53,7 +60,7 @@ class SumKernel:
             read.append(np.asfortranarray(whole) if "[?, ?]" in layout else whole)
         width, rows = self.extents
         results = [np.zeros((rows, width), DTYPES[kind]) for kind in self.kinds]
-        return [*read, *results, 2, 11, width, rows]
+        return [*read, *results, 2, 11 + 24 * (int(self.name[1:]) % 2), width, rows]
 
     # ---- text ----
 
@@ -63,6 +70,7 @@ class SumKernel:
         known = f"attributes {{known_block_size = array<i32: {self.block[0]}, {self.block[1]}, 1>}} "
         constants = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3, 5, 15, 40)]
         self._emit(*constants, "%x = gpu.global_id x", "%y = gpu.global_id y")
+        self._emit("%half = arith.shrui %x, %c1 : index")
         self._emit("%inx = arith.cmpi ult, %x, %width : index", "%iny = arith.cmpi ult, %y, %rows : index")
         self._emit("%in = arith.andi %inx, %iny : i1")
         waits = self.random.random() < 0.3
@@ -106,8 +114,9 @@ class SumKernel:
         self._lines[-1] += f"-> ({types}) {{"
         outer = list(self._values), {size: list(names) for size, names in self._indices.items()}
         self._values += arguments
+        around, self._counter = self._counter, counter
         small = counter
-        if upper == "%c40":
+        if upper in ("%c40", "%count"):
             small = self._let(f"arith.remui {counter}, %c5 : index")
         self._indices[_SMALL] += [small] * 3
         for size in (_MIDDLE, _LARGE):
@@ -124,10 +133,13 @@ class SumKernel:
             follow.append(self._let(f"arith.{op} {name}, {value} : {kind}"))
         self._emit(f"scf.yield {', '.join(follow)} : {types}", "}")
         self._values, self._indices = outer
+        self._counter = around
         return [f"{out}#{number}" for number in range(len(kinds))]
 
     def _statement(self) -> None:
         makes = [self._load, self._load, self._load, self._compute, self._index, self._convert, self._select]
+        if self._counter:
+            makes += [self._row, self._row]
         self.random.choice(makes)()
 
     def _load(self) -> None:
@@ -135,6 +147,15 @@ class SumKernel:
         kind, sizes, text = _READ[number]
         indices = ", ".join(self.random.choice(self._indices[size]) for size in sizes)
         self._values.append((self._let(f"memref.load %p{number}[{indices}] : {text}"), kind))
+
+    def _row(self) -> None:
+        """Load an element of a row of the work-item, the next one in each iteration."""
+        number = self.random.randrange(len(_READ) - _ROWS, len(_READ))
+        kind, _, text = _READ[number]
+        row, at = self.random.choice(["%x", "%x", "%half", "%y"]), self._counter
+        if self.random.random() < 0.4:
+            at = self._let(f"arith.addi {at}, {self.random.choice(['%y', '%c3', '%n'])} : index")
+        self._values.append((self._let(f"memref.load %p{number}[{row}, {at}] : {text}"), kind))
 
     def _compute(self) -> None:
         kind = self.random.choice(_KINDS)

@@ -147,7 +147,7 @@ class ChunkCode:
             for row in range(rows)
             for column in range(0, columns, LANES)
         ]
-        found = VectorLoop(op, strips, self.interchange, self._same)
+        found = VectorLoop(op, strips, self.interchange, self._same, self.code.arrays.make)
         for value in found.needed():
             array = self.chunk_arrays.get(value)
             found.arrays[value] = array or self.code.arrays.make(value.type, CHUNK_ITEMS)

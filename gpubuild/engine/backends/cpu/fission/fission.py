@@ -90,14 +90,22 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
     taken = {symbol_name(op) for op in operations(kernels.regions[0].blocks[0])}
     for kernel in gpu_kernels(module):
         name = symbol_name(kernel)
-        gains = has_interchangeable_loop(kernel) or has_bounds_check(kernel) or has_versions(kernel)
-        gains = gains or (not lowering.sanitize and bool(parallel_loops(kernel)))
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
-        elif name in waiting or gains:
+        elif name in waiting or _gains(kernel, lowering):
             function = kernel.clone(ir.InsertionPoint(kernel)).operation
             function.attributes["sym_name"] = ir.StringAttr.get(name + SUFFIX)
             function.attributes[WORKGROUP_OF] = ir.StringAttr.get(name)
+
+
+def _gains(kernel: ir.Operation, lowering: CpuLowering) -> bool:
+    """Return whether a kernel without barriers gains from loops over its work-items."""
+    try:
+        if has_interchangeable_loop(kernel) or has_bounds_check(kernel) or has_versions(kernel):
+            return True
+    except RecursionError:  # from a chain of hundreds of operations that compute an index
+        return False
+    return not lowering.sanitize and bool(parallel_loops(kernel))
 
 
 def fission(module: ir.Module, lowering: CpuLowering) -> None:

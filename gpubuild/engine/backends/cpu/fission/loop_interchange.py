@@ -9,7 +9,8 @@ chunk_code builds such loops, and vector_loops those which only load and compute
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+import re
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 
 from mlir import ir
@@ -26,7 +27,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     operations,
     terminator,
 )
-from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
+from gpubuild.engine.ir.query import constant_integer, defining_op, is_outside, scalar_bits
 
 _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
 _LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
@@ -37,6 +38,8 @@ _INDICES = frozenset({"i1", "index"})
 _MOST_IN_VECTORS = 256  # operations: longer loops hardly gain, and take LLVM long with a copy for each strip
 _LEAST_BITS = 8  # narrower integers could overflow several times in a chunk of 64 work-items
 _CHEAP = frozenset({"math.absf", "math.fma", "math.rsqrt", "math.sqrt"})
+_LEAST_ROW = 16  # iterations of a loop that reads a row for each work-item
+_REORDERED = re.compile("fast>|reassoc")  # flags of sums that LLVM may compute in another order
 _DIVISIONS = ("divs", "divu", "rem", "ceildiv", "floordiv")
 _HOLD = frozenset({"scf.for", "scf.if"})
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
@@ -172,11 +175,45 @@ class Interchange:
             return False
         if all(map(self.same_in_row, indices)):
             return True
-        slopes = [self.slope(index, "x") for index in indices]
-        if slopes[-1] != 1 or any(slope != 0 for slope in slopes[:-1]) or any(map(self._jumps, indices)):
-            return False
         strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
-        return bool(strides[-1] == 1)
+        return strides[-1] == 1 and (self._is_of_neighbours(indices) or self.reads_rows(op))
+
+    def _is_of_neighbours(self, indices: Sequence[ir.Value]) -> bool:
+        """Return whether elements are next to each other for neighbours in x."""
+        slopes = [self.slope(index, "x") for index in indices]
+        return slopes[-1] == 1 and not any(slopes[:-1]) and not any(map(self._jumps, indices))
+
+    def reads_rows(self, op: ir.Operation) -> bool:
+        """Return whether a load of ``vectors`` has a row of elements for each work-item.
+
+        They are next to each other for following iterations of the loop around it.
+        """
+        loop = op.parent.operation
+        memory, *indices = op.operands
+        if loop.name != "scf.for" or all(map(self.same_in_row, indices)) or self._is_of_neighbours(indices):
+            return False
+        lower, upper, step = (constant_integer(value) for value in list(loop.operands)[:3])
+        is_short = lower is not None and upper is not None and upper - lower < _LEAST_ROW
+        if step != 1 or is_short or not is_outside(memory, loop) or not _keeps_order(loop):
+            return False
+        growth = [self._growth(index, loop) for index in indices]
+        return growth[-1] == 1 and not any(growth[:-1]) and None not in growth
+
+    def _growth(self, value: ir.Value, loop: ir.Operation) -> int | None:
+        """Return the growth of an index from an iteration of ``loop`` to the next; ``None``: not known."""
+        op = defining_op(value)
+        if is_outside(value, loop):
+            is_known = self.slope(value, "x") is not None or self.same_in_row(value)
+            return None if self._jumps(value) or not (is_known or is_outside(value, self._nest(loop))) else 0
+        if op is None:
+            return 1 if value == loop.regions[0].blocks[0].arguments[0] else None
+        if not is_pure(op) or op.parent.operation != loop:
+            return None
+        growth = [self._growth(operand, loop) for operand in op.operands]
+        if op.name in _SUMS and str(value.type) == "index":
+            left, right = growth
+            return None if left is None or right is None else left + _SUMS[op.name] * right
+        return None if any(growth) or None in growth else 0
 
     def _jumps(self, value: ir.Value) -> bool:
         """Return whether a value may not grow by its slope everywhere."""
@@ -229,7 +266,7 @@ class Interchange:
 
     def _is_same_in_row(self, value: ir.Value) -> bool:
         """Return whether neighbours in x have the same ``value``, in loops of ``vectors`` also if loaded."""
-        if self.uniform(value) or (self.slope(value, "x") == 0 and not may_jump(value)):
+        if self.uniform(value) or self.slope(value, "x") == 0:
             return True
         op = defining_op(value)
         if op is None or op.name in ITEM_IDS:
@@ -238,11 +275,13 @@ class Interchange:
         return (loaded or is_pure(op)) and all(map(self.same_in_row, op.operands))
 
     def _is_in_vectors(self, op: ir.Operation) -> bool:
-        while op != self._function:
+        return self._nest(op) in self.vectors
+
+    def _nest(self, op: ir.Operation) -> ir.Operation:
+        """Return the loop of ``vectors`` around ``op``, or that is ``op``, if there is one."""
+        while op not in self.vectors and op != self._function:
             op = op.parent.operation
-            if op in self.vectors:
-                return True
-        return False
+        return op
 
     def _count_x_terms(self, value: ir.Value) -> int | None:
         """Return how often the work-item's x is in a sum of it and of uniform values; ``None``: not known."""
@@ -278,7 +317,12 @@ class Interchange:
         slopes = [self.slope(operand, axis) for operand in op.operands]
         if op.name in _SUMS:
             left, right = slopes
-            return None if left is None or right is None else left + _SUMS[op.name] * right
+            # Jumps of two values, or one downwards, could make up for each other in a chunk.
+            jumps = [slope != 0 and may_jump(o) for slope, o in zip(slopes, op.operands, strict=True)]
+            is_mixed = any(jumps) and 0 not in slopes
+            if left is None or right is None or is_mixed or (jumps[1] and op.name == "arith.subi"):
+                return None
+            return left + _SUMS[op.name] * right
         return 0 if op.name == "arith.muli" and not any(slope != 0 for slope in slopes) else None
 
 
@@ -307,6 +351,15 @@ def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
             seen.add(op)
             yield op
             pending.extend(op.operands)
+
+
+def _keeps_order(loop: ir.Operation) -> bool:
+    """Return whether ``loop`` carries a number whose rounding keeps LLVM from joining iterations itself."""
+    return any(
+        isinstance(value.type, ir.FloatType) and not _REORDERED.search(str(op.attributes.get("fastmath")))
+        for value in terminator(loop.regions[0].blocks[0]).operands
+        if (op := defining_op(value)) is not None
+    )
 
 
 def _without_loops(block: ir.Block) -> Iterator[ir.Operation]:

@@ -7,17 +7,18 @@ The loop is built for all strips of a chunk at once, which share loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, open_loop, set_operands
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
 from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, nested, terminator
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.query import defining_op
 
 LANES = 16  # work-items of a strip
 _LOAD, _LOOP = "memref.load", "scf.for"
@@ -46,13 +47,20 @@ class VectorLoop:
     """
 
     def __init__(
-        self, op: ir.Operation, strips: Sequence[Strip], interchange: Interchange, scalar: Scalar
+        self,
+        op: ir.Operation,
+        strips: Sequence[Strip],
+        interchange: Interchange,
+        scalar: Scalar,
+        make_array: Callable[[ir.Type, int], ir.Value],
     ) -> None:
         self.arrays: dict[ir.Value, ir.Value] = {}
         self._op = op
         self._strips = strips
         self._interchange = interchange
         self._compute = scalar
+        self._make_array = make_array
+        self._columns = max(strip.column for strip in strips) + LANES
         self._values: dict[tuple[ir.Value, Strip], ir.Value] = {}  # of the first work-item, or of all
         self._before: Emitter
 
@@ -72,7 +80,7 @@ class VectorLoop:
         bounds = [self._compute(v, emit, column=0, row=0) for v in list(self._op.operands)[:3]]
         arguments = list(self._op.regions[0].blocks[0].arguments)[1:]
         initial = [
-            self._load(argument.type, array, strip, emit)
+            self._load(argument.type, array, emit.constant(strip.number), emit)
             for argument, array in zip(arguments, carried, strict=True)
             for strip in self._strips
         ]
@@ -87,20 +95,144 @@ class VectorLoop:
     ) -> None:
         """Build a loop. ``initial`` are the vectors of its first argument, of the second, and so on."""
         lower, upper, step = bounds
+        body = op.regions[0].blocks[0]
+        row_loads = [o for o in body_operations(body) if o.name == _LOAD and self._interchange.reads_rows(o)]
+        if row_loads:
+            lower, initial = self._blocks(op, row_loads, lower, upper, initial, emit)
         loop = for_loop(emit, lower, upper, step, initial)
-        if op == self._op:
+        if op == self._op and not row_loads:
             self._before = Emitter(loop)
-        old, new = op.regions[0].blocks[0], loop.regions[0].blocks[0]
-        counter, *arguments = old.arguments
-        new_counter, *new_arguments = new.arguments
-        self._values.update(((counter, strip), new_counter) for strip in self._strips)
-        self._values.update(zip(self._each(arguments), new_arguments, strict=True))
-        end = terminator(new)
+        counter, *arguments = loop.regions[0].blocks[0].arguments
+        self._body(op, loop, counter, arguments, {})
+        self._values.update(zip(self._each(op.results), loop.results, strict=True))
+
+    def _blocks(
+        self,
+        op: ir.Operation,
+        row_loads: Sequence[ir.Operation],
+        lower: ir.Value,
+        upper: ir.Value,
+        initial: Sequence[ir.Value],
+        emit: Emitter,
+    ) -> tuple[ir.Value, Sequence[ir.Value]]:
+        """Build blocks of iterations, for which rows are read in vectors and transposed.
+
+        Returns the first iteration of the rest, and what it carries.
+        """
+        zero, one, lanes = emit.constant(0), emit.constant(1), emit.constant(LANES)
+        distance = emit.binary("arith.maxsi", emit.binary("arith.subi", upper, lower), zero)
+        whole = emit.binary("arith.andi", distance, emit.constant(-LANES))
+        end = emit.binary("arith.addi", lower, whole)
+        blocks = for_loop(emit, lower, end, lanes, initial)
+        if op == self._op:
+            self._before = Emitter(blocks)
+        first, *arguments = blocks.regions[0].blocks[0].arguments
+        last = terminator(blocks.regions[0].blocks[0])
+        inside = Emitter(last)
+        self._count(op, first)
+        arrays = {load: self._for_rows(load, inside, self._transpose) for load in row_loads}
+        loop = for_loop(inside, zero, lanes, one, arguments)
+        number, *arguments = loop.regions[0].blocks[0].arguments
+        start = Emitter(terminator(loop.regions[0].blocks[0]))
+        at = start.binary("arith.muli", number, lanes)
+        loaded = {}
+        for load, by_row in arrays.items():
+            for strip in self._strips:
+                place = start.binary("arith.addi", at, start.constant(strip.column * LANES))
+                vector = start.value(
+                    "vector.load", [by_row[strip.row], place], _vector_of(load.results[0].type)
+                )
+                loaded[load.results[0], strip] = vector
+        self._body(op, loop, start.binary("arith.addi", first, number), arguments, loaded)
+        set_operands(last, list(loop.results))
+        return end, list(blocks.results)
+
+    def _for_rows(
+        self,
+        load: ir.Operation,
+        emit: Emitter,
+        make: Callable[[ir.Operation, Strip, Emitter], ir.Value],
+    ) -> dict[int, ir.Value]:
+        """Make an array of what ``load`` loads for each row of the chunk; one for all if they are equal."""
+        firsts = [strip for strip in self._strips if not strip.column]
+        indices = list(load.operands)[1:]
+        if all(self._interchange.slope(index, "y") == 0 for index in indices):
+            return dict.fromkeys((strip.row for strip in firsts), make(load, firsts[0], emit))
+        return {strip.row: make(load, strip, emit) for strip in firsts}
+
+    def _transpose(self, load: ir.Operation, first: Strip, emit: Emitter) -> ir.Value:
+        """Load ``LANES`` iterations for the row of ``first``; return an array of their vectors."""
+        kind = load.results[0].type
+        array = self._make_array(kind, self._columns * LANES)
+        column, end = open_loop(emit, emit.constant(0), emit.constant(self._columns), emit.constant(LANES))
+        inside = Emitter(end)
+        rows = []
+        for lane in range(LANES):
+            of_lane = inside.binary("arith.addi", column, inside.constant(lane))
+            rows.append(
+                inside.value("vector.load", self._element(load, first, of_lane, inside), _vector_of(kind))
+            )
+        start = inside.binary("arith.muli", column, inside.constant(LANES))
+        for number, vector in enumerate(_transposed(rows, inside)):
+            at = inside.binary("arith.addi", start, inside.constant(number * LANES))
+            inside.op("vector.store", [vector, array, at], [])
+        return array
+
+    def _gather(self, load: ir.Operation, first: Strip, emit: Emitter) -> ir.Value:
+        """Load one iteration for the row of ``first``; return an array of its elements."""
+        kind = load.results[0].type
+        array = self._make_array(kind, self._columns)
+        column, end = open_loop(emit, emit.constant(0), emit.constant(self._columns), emit.constant(1))
+        inside = Emitter(end)
+        value = inside.value(_LOAD, self._element(load, first, column, inside), kind)
+        inside.op("memref.store", [value, array, column], [])
+        return array
+
+    def _element(self, load: ir.Operation, first: Strip, column: ir.Value, emit: Emitter) -> list[ir.Value]:
+        """Return memory and indices of what the work-item in ``column`` of the row of ``first`` loads."""
+        memory, *indices = load.operands
+        loop = load.parent.operation
+
+        def of_item(value: ir.Value) -> ir.Value:
+            op = defining_op(value)
+            if op is not None and op.parent.operation == loop:
+                return copy_with(op, [of_item(operand) for operand in op.operands], emit).results[0]
+            if not self._is_scalar(value):
+                at = emit.binary("arith.addi", column, emit.constant(first.number))
+                return emit.value(_LOAD, [self.arrays[value], at], value.type)
+            slope = self._interchange.slope(value, "x") or 0
+            start = self._scalar(value, first)
+            if not slope:
+                return start
+            distance = emit.binary("arith.muli", column, emit.constant(slope))
+            return emit.binary("arith.addi", start, distance)
+
+        return [self._scalar(memory, first), *map(of_item, indices)]
+
+    def _count(self, op: ir.Operation, counter: ir.Value) -> None:
+        """Set the counter of the loop ``op``."""
+        self._values.update(
+            ((op.regions[0].blocks[0].arguments[0], strip), counter) for strip in self._strips
+        )
+
+    def _body(
+        self,
+        op: ir.Operation,
+        loop: ir.Operation,
+        counter: ir.Value,
+        arguments: Sequence[ir.Value],
+        loaded: Mapping[tuple[ir.Value, Strip], ir.Value],
+    ) -> None:
+        """Build an iteration of ``op`` in ``loop``. ``loaded`` are results that are known before it."""
+        old, end = op.regions[0].blocks[0], terminator(loop.regions[0].blocks[0])
+        self._count(op, counter)
+        self._values.update(zip(self._each(list(old.arguments)[1:]), arguments, strict=True))
+        self._values.update(loaded)
         for inner in body_operations(old):
-            self._operation(inner, Emitter(end))
+            if not any((result, self._strips[0]) in loaded for result in inner.results):
+                self._operation(inner, Emitter(end))
         following = [self._vector(v, s, Emitter(end)) for v, s in self._each(terminator(old).operands)]
         set_operands(end, following)
-        self._values.update(zip(self._each(op.results), loop.results, strict=True))
 
     def _each(self, values: Sequence[ir.Value]) -> Iterator[tuple[ir.Value, Strip]]:
         return ((value, strip) for value in values for strip in self._strips)
@@ -112,6 +244,12 @@ class VectorLoop:
             self._loop(op, [self._scalar(value, self._strips[0]) for value in bounds], vectors, emit)
             return
         result = op.results[0]
+        if op.name == _LOAD and self._interchange.reads_rows(op):
+            arrays = self._for_rows(op, emit, self._gather)
+            for strip in self._strips:
+                found = self._load(result.type, arrays[strip.row], emit.constant(strip.column), emit)
+                self._values[result, strip] = found
+            return
         for strip in self._strips:
             if self._is_scalar(result):
                 made = copy_with(op, [self._scalar(value, strip) for value in op.operands], emit)
@@ -135,7 +273,8 @@ class VectorLoop:
         """Return a value for all work-items of a strip."""
         if not self._is_scalar(value):
             if (value, strip) not in self._values:
-                found = self._load(value.type, self.arrays[value], strip, self._before)
+                at = self._before.constant(strip.number)
+                found = self._load(value.type, self.arrays[value], at, self._before)
                 self._values[value, strip] = found
             return self._values[value, strip]
         kind = _vector_of(value.type)
@@ -148,9 +287,9 @@ class VectorLoop:
         return emit.binary("arith.addi", vector, emit.value("arith.constant", [], kind, attributes))
 
     @staticmethod
-    def _load(kind: ir.Type, array: ir.Value, strip: Strip, emit: Emitter) -> ir.Value:
+    def _load(kind: ir.Type, array: ir.Value, at: ir.Value, emit: Emitter) -> ir.Value:
         stored = ir.MemRefType(array.type).element_type
-        found = emit.value("vector.load", [array, emit.constant(strip.number)], _vector_of(stored))
+        found = emit.value("vector.load", [array, at], _vector_of(stored))
         return found if stored == kind else emit.value("arith.trunci", [found], _vector_of(kind))
 
 
@@ -160,3 +299,33 @@ def _defined(op: ir.Operation) -> list[ir.Value]:
 
 def _vector_of(kind: ir.Type) -> ir.Type:
     return ir.VectorType.get([LANES], kind)
+
+
+def _transposed(rows: Sequence[ir.Value], emit: Emitter) -> list[ir.Value]:
+    """Return the columns of a square of ``LANES`` rows.
+
+    Shuffles exchange ever larger parts of two rows; in those of four lanes, each is one instruction of SSE.
+    """
+    rows = list(rows)
+    lanes = range(LANES)
+    for size in (1, 2, 4, 8):
+        for number in [n for n in lanes if not n & size]:
+            low, high = rows[number], rows[number + size]
+            if size == 1:
+                pair = [
+                    [lane // 4 * 4 + part + lane % 4 // 2 + lane % 2 * LANES for lane in lanes]
+                    for part in (0, 2)
+                ]
+            else:
+                pair = [
+                    [(lane & ~size) + part + (LANES if lane & size else 0) for lane in lanes]
+                    for part in (0, size)
+                ]
+            rows[number], rows[number + size] = (
+                emit.value("vector.shuffle", [low, high], low.type, {"mask": ir.DenseI64ArrayAttr.get(mask)})
+                for mask in pair
+            )
+        if size == 2:
+            for number in range(1, LANES, 4):
+                rows[number], rows[number + 1] = rows[number + 1], rows[number]
+    return rows
