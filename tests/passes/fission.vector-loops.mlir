@@ -20,6 +20,27 @@ gpu.module @k {
     memref.store %sum, %c[%y, %x] : memref<?x?xf32>
     gpu.return
   }
+  // Bounds that a chunk does not lie in whole are a smaller chunk, where that is a rectangle.
+  gpu.func @part(%b: memref<?x?xf32>, %c: memref<?x?xf32>, %width: index, %height: index) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %y = gpu.global_id y
+    %n = memref.dim %b, %c0 : memref<?x?xf32>
+    %in_x = arith.cmpi slt, %x, %width : index
+    %in_y = arith.cmpi slt, %y, %height : index
+    %in = arith.andi %in_x, %in_y : i1
+    scf.if %in {
+      %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+        %q = memref.load %b[%k, %x] : memref<?x?xf32>
+        %u = arith.addf %s, %q : f32
+        scf.yield %u : f32
+      }
+      memref.store %sum, %c[%y, %x] : memref<?x?xf32>
+    }
+    gpu.return
+  }
   // A short loop in it belongs to it. What each work-item has loaded before comes from an array.
   gpu.func @convolution(%a: memref<?x?xf32>, %w: memref<?x3xf32>, %f: memref<?xf32>, %c: memref<?xf32>) kernel {
     %c0 = arith.constant 0 : index
@@ -146,10 +167,32 @@ gpu.module @k {
 // CHECK-COUNT-4: vector.store
 // Four rows of 16:
 // CHECK: scf.for {{.+}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
-// The rest of a row, whose length is known at run time only:
-// CHECK: scf.for [[K2:%.+]] = {{.+}} {
-// CHECK-NEXT: scf.for
-// CHECK: memref.load %arg1{{.}}[[K2]], {{%.+}}] : memref<?x?xf32>
+// The rest, of up to 4 rows of up to 16, whose extents are known at run time only:
+// CHECK: [[WIDTH:%.+]] = arith.minsi {{.+}}, %c16
+// CHECK: [[HEIGHT:%.+]] = arith.minsi {{.+}}, %c4
+// Rows that do not exist read the last one that does.
+// CHECK: [[LAST:%.+]] = arith.subi [[HEIGHT]], %c1
+// CHECK: arith.minsi {{.+}}, [[LAST]]
+// CHECK: scf.for [[K2:%.+]] = {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: scf.if
+// CHECK: vector.load %arg1{{.}}[[K2]]
+// CHECK: } else {
+// CHECK: vector.maskedload %arg1{{.}}[[K2]]
+// CHECK: }
+// CHECK-NOT: vector.load %arg1
+// CHECK-LABEL: gpu.func @part.workgroup
+// One row of 64: whole, a part, or one by one.
+// CHECK: scf.if
+// CHECK: scf.for {{.+}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: } else {
+// CHECK: arith.minsi
+// CHECK: [[COUNT:%.+]] = arith.minsi
+// CHECK: arith.cmpi sge, [[COUNT]], %c4
+// CHECK: scf.if
+// CHECK: scf.for {{.+}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
+// CHECK: vector.maskedload
+// CHECK: } else {
+// CHECK: scf.for {{.+}} -> (f32) {
 // CHECK-LABEL: gpu.func @convolution.workgroup
 // CHECK: [[FACTOR:%.+]] = vector.load {{%.+}}{{.}}{{%.+}}] : memref<64xf32, #gpu.address_space<workgroup>>, vector<16xf32>
 // CHECK: scf.for [[K3:%.+]] = {{.+}} iter_args
@@ -177,6 +220,7 @@ gpu.module @k {
 // CHECK: scf.for {{%.+}} = {{%.+}} to %c16{{.*}} step %c16
 // CHECK-COUNT-16: vector.load %arg1
 // CHECK-NOT: vector.load %arg1
+// CHECK: scf.for {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
 // CHECK-LABEL: gpu.func @rows(
 // CHECK-NOT: @any_order.workgroup
 // CHECK-LABEL: gpu.func @overflow.workgroup

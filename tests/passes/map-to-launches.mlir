@@ -46,3 +46,18 @@ func.func @product(%a: memref<?x8xf32>, %b: memref<8x64xf32>, %c: memref<?x64xf3
 // CHECK: [[INSIDE:%.*]] = arith.cmpi slt, {{.*}}, %dim
 // CHECK: scf.if [[INSIDE]]
 // CHECK: scf.reduce
+
+// All work-items of a workgroup are in the only row.
+func.func @row(%a: memref<1x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = memref.dim %a, %c1 : memref<1x?xf32>
+  scf.parallel (%i, %j) = (%c0, %c0) to (%c1, %n) step (%c1, %c1) {
+    %v = memref.load %a[%i, %j] : memref<1x?xf32>
+    %w = math.exp %v : f32
+    memref.store %w, %a[%i, %j] : memref<1x?xf32>
+  }
+  return
+}
+// CHECK-LABEL: func.func @row
+// CHECK: gpu.launch {{.*}} threads{{.*}} in ({{%.*}} = %c256{{[_0-9]*}}, {{%.*}} = %c1{{[_0-9]*}}, {{%.*}} = %c1{{[_0-9]*}})

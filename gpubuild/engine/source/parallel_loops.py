@@ -378,11 +378,12 @@ def _shape(extents: Sequence[int | None]) -> tuple[int, int]:
     """Return the columns and rows of a workgroup for loops of ``extents``, unknown ones None."""
     if len(extents) == 1:
         return WORK_ITEMS, 1
-    columns = WIDTH
-    last = extents[-1]
-    while last is not None and columns > 1 and columns // 2 >= last:
-        columns //= 2
-    return columns, WORK_ITEMS // columns
+    most_columns, most_rows = (
+        WORK_ITEMS if extent is None else 1 << max(extent - 1, 0).bit_length() for extent in extents[:-3:-1]
+    )
+    columns = min(WIDTH, most_columns)
+    rows = min(WORK_ITEMS // columns, most_rows)
+    return min(WORK_ITEMS // rows, most_columns), rows
 
 
 def _launch(loop: ir.Operation, module: str, name: str) -> None:

@@ -14,6 +14,7 @@ from functools import cache
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
+from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import count_below
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode, copy_with, is_integer
 from gpubuild.engine.backends.cpu.fission.item_loops import CHUNK_ITEMS, Chunk, ItemLoops, if_op, open_loop
 from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, may_jump
@@ -27,11 +28,12 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     nested,
     terminator,
 )
-from gpubuild.engine.backends.cpu.fission.vector_loops import LANES, Strip, VectorLoop
+from gpubuild.engine.backends.cpu.fission.vector_loops import VectorLoop
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op
 
+_LEAST_COLUMNS = 4  # of a part of a chunk; work-items of fewer are faster one by one
 _MOST = 12  # operations that are repeated rather than kept in an array
 _DIALECTS = frozenset({"arith", "index"})
 
@@ -139,26 +141,67 @@ class ChunkCode:
 
     def _vectors(self, op: ir.Operation, spot: _Spot) -> VectorLoop | None:
         """Return how to build a loop in vectors, if that is possible here."""
-        columns, rows = self.chunk.columns, self.chunk.rows
-        if op not in self.interchange.vectors or not columns or spot.guards:
+        if op not in self.interchange.vectors or spot.guards:
             return None
-        strips = [
-            Strip(column=column, row=row, number=row * columns + column)
-            for row in range(rows)
-            for column in range(0, columns, LANES)
-        ]
-        found = VectorLoop(op, strips, self.interchange, self._same, self.code.arrays.make)
+        found = VectorLoop(op, self.chunk, self.interchange, self._same, self.code.arrays.make)
         for value in found.needed():
             array = self.chunk_arrays.get(value)
             found.arrays[value] = array or self.code.arrays.make(value.type, CHUNK_ITEMS)
         return found
 
     def _guarded(self, op: ir.Operation, spot: _Spot) -> None:
-        """Test once whether the whole chunk lies within bounds, and else each work-item."""
-        both = if_op(spot.emit, self._all_within(op.operands[0], spot.emit), [], 2)
-        every, some = (spot.before(terminator(region.blocks[0])) for region in both.regions)
-        self._fill(self._cut(body_operations(op.regions[0].blocks[0]), every), every)
-        self._fill([op], some)
+        """Test once whether the whole chunk lies within bounds, or a part of it, and else each work-item."""
+        body = body_operations(op.regions[0].blocks[0])
+        if self.chunk.is_whole:
+            both = if_op(spot.emit, self._all_within(op.operands[0], spot.emit), [], 2)
+            every, spot = (spot.before(terminator(region.blocks[0])) for region in both.regions)
+            self._fill(self._cut(body, every), every)
+        part = self._part_within(op, spot.emit)
+        if part:
+            is_some, width, height = part
+            both = if_op(spot.emit, is_some, [], 2)
+            some, spot = (spot.before(terminator(region.blocks[0])) for region in both.regions)
+            inside = replace(self, chunk=replace(self.chunk, width=width, height=height, is_whole=False))
+            inside._fill(inside._cut(body, some), some)
+        self._fill([op], spot)
+
+    def _part_within(self, op: ir.Operation, emit: Emitter) -> tuple[ir.Value, ir.Value, ir.Value] | None:
+        """Return how many columns and rows a bounds check around loops in vectors lets pass.
+
+        The first value is whether they are the only ones, and some. ``None`` if they are not a rectangle.
+        """
+        if not any(inner in self.interchange.vectors for inner in nested(op)):
+            return None
+        sizes = [self.chunk.width, self.chunk.height]
+        is_some = None
+        pending = [op.operands[0]]
+        while pending:
+            value = pending.pop()
+            term = defining_op(value)
+            if self.interchange.uniform(value):
+                holds = self._same(value, emit)
+            elif term is not None and term.name == "arith.andi":
+                pending += term.operands
+                continue
+            else:
+                low, high = term.operands
+                slopes = [self.interchange.slope(low, axis) for axis in "xy"]
+                if slopes == [1, 1]:
+                    return None
+                predicate = ir.IntegerAttr(term.attributes["predicate"]).value
+                first, last = self._same(low, emit), self._same(low, emit, last=True)
+                bound = self._same(high, emit)
+                holds = emit.compare(predicate, first, bound)
+                if slopes != [0, 0]:
+                    axis = slopes.index(1)
+                    size = (self.chunk.width, self.chunk.height)[axis]
+                    count = count_below(emit, predicate, (first, last, bound), size)
+                    sizes[axis] = emit.binary("arith.minsi", sizes[axis], count)
+                    grows = emit.compare(UPPER_BOUNDS[predicate], first, last)
+                    holds = emit.binary("arith.andi", holds, grows)
+            is_some = holds if is_some is None else emit.binary("arith.andi", is_some, holds)
+        is_wide = emit.compare(Compare.SGE, sizes[0], emit.constant(_LEAST_COLUMNS))
+        return emit.binary("arith.andi", is_some, is_wide), *sizes
 
     def _all_within(self, condition: ir.Value, emit: Emitter) -> ir.Value:
         """Return whether a bounds check holds for all work-items of the chunk.
@@ -323,7 +366,7 @@ class ChunkCode:
                 return self.code.once[value]
             if value in self.counters:
                 strided = self.interchange.loops[value.owner.owner.operation]
-                return self._moved(self.counters[value], column if strided else 0, emit)
+                return self._moved(self.counters[value], 0, column if strided else 0, emit)
             op = defining_op(value)
             if op is not None and op.name in ITEM_IDS:
                 return self._id(op, emit, last=last, offset=(column, row, 0))
@@ -338,18 +381,17 @@ class ChunkCode:
         if op.name not in POSITIONS:
             raise CannotFissionError(f"a bound that depends on {op.name}")
         axis, extents = "xyz".index(axis_of(op)), self.chunk.extents
-        position = self._moved(self.chunk.origin[axis], offset[axis], emit)
+        position = self._moved(self.chunk.origin[axis], axis, offset[axis], emit)
         if last and axis < 2:
-            size = self.chunk.width if axis == 0 else emit.constant(self.chunk.rows)
+            size = self.chunk.width if axis == 0 else self.chunk.height
             position = emit.binary("arith.addi", position, emit.binary("arith.subi", size, extents.one))
         if op.name == "gpu.thread_id":
             return position
         before = emit.binary("arith.muli", extents.block_id[axis], extents.block_dim[axis])
         return emit.binary("arith.addi", before, position)
 
-    @staticmethod
-    def _moved(position: ir.Value, by: int, emit: Emitter) -> ir.Value:
-        return emit.binary("arith.addi", position, emit.constant(by)) if by else position
+    def _moved(self, position: ir.Value, axis: int, by: int, emit: Emitter) -> ir.Value:
+        return emit.binary("arith.addi", position, self.chunk.offset(axis, by, emit)) if by else position
 
     def _cheap(self, value: ir.Value) -> bool:
         return self._cost(value) <= _MOST

@@ -129,7 +129,7 @@ class BoundsChecks:
                     continue
             else:
                 below = _INVERSE.get(term.predicate, term.predicate)
-                count = _prefix(row, below, (start, stop, bound), extents)
+                count = count_below(row, below, (start, stop, bound), width)
                 if term.predicate in _INVERSE:
                     lower = row.binary("arith.maxsi", lower, count)
                 else:
@@ -260,16 +260,16 @@ def _crosses(ops: Sequence[ir.Operation], number: int, wanted: Sequence[ir.Value
     return False
 
 
-def _prefix(
-    emit: Emitter, predicate: int, row: tuple[ir.Value, ir.Value, ir.Value], extents: Extents
+def count_below(
+    emit: Emitter, predicate: int, row: tuple[ir.Value, ir.Value, ir.Value], size: ir.Value
 ) -> ir.Value:
-    """Return the number of work-items in a row below ``bound``; ``row`` is (first, last, bound)."""
+    """Return how many of the ``size`` work-items of a row are below ``bound``; it is (first, last, bound)."""
     first, last, bound = row
     some = _index(emit, emit.binary("arith.subi", bound, first))
     if predicate in (Compare.SLE, Compare.ULE):
-        some = _next(emit, some, extents.one)
-    some = emit.select(emit.compare(predicate, first, bound), some, extents.zero)
-    return emit.select(emit.compare(predicate, last, bound), extents.block_dim[0], some)
+        some = _next(emit, some, emit.constant(1))
+    some = emit.select(emit.compare(predicate, first, bound), some, emit.constant(0))
+    return emit.select(emit.compare(predicate, last, bound), size, some)
 
 
 def _next(emit: Emitter, value: ir.Value, one: ir.Value) -> ir.Value:

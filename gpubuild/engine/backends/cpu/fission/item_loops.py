@@ -1,8 +1,7 @@
 """Loop nests over the work-items of a workgroup, or over chunks of it, and the operations they consist of.
 
-A chunk is 64 work-items in x, or 4 rows of 16; the rest goes in rows of less than 64. The extents of
-workgroups are known at run time only, those of chunks at compile time, so that LLVM makes vectors of their
-loops.
+A chunk is 64 work-items in x, or 4 rows of 16; the rest is in smaller ones. The extents of workgroups are
+known at run time only, those of whole chunks at compile time, so that LLVM makes vectors of their loops.
 """
 
 from __future__ import annotations
@@ -150,16 +149,18 @@ _WIDTH, _ROWS = 16, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """``rows`` of ``width`` work-items from ``origin`` on; their code is created before ``end``.
+    """``rows`` of ``columns`` work-items from ``origin`` on; their code is created before ``end``.
 
-    ``columns`` is the width, or 0 where it is known at run time only.
+    There are work-items in the first ``width`` columns and ``height`` rows, which are all if it ``is_whole``.
     """
 
     extents: Extents
     origin: tuple[ir.Value, ir.Value, ir.Value]
-    width: ir.Value
     columns: int
     rows: int
+    width: ir.Value
+    height: ir.Value
+    is_whole: bool
     end: ir.Operation
 
     def open(self, emit: Emitter) -> tuple[ItemLoops, ir.Value, ir.Value]:
@@ -167,14 +168,22 @@ class Chunk:
         zero, one = self.extents.zero, self.extents.one
         row = zero
         if self.rows > 1:
-            row, end = open_loop(emit, zero, emit.constant(self.rows), one)
+            row, end = open_loop(emit, zero, self.height, one)
             emit = Emitter(end)
         column, end = open_loop(emit, zero, self.width, one)
         emit = Emitter(end)
         x, y, z = self.origin
         ids = (emit.binary("arith.addi", x, column), emit.binary("arith.addi", y, row), z)
-        number = emit.binary("arith.addi", emit.binary("arith.muli", row, self.width), column)
-        return ItemLoops.at(self.extents, ids, end), number, column
+        first = emit.binary("arith.muli", row, emit.constant(self.columns))
+        return ItemLoops.at(self.extents, ids, end), emit.binary("arith.addi", first, column), column
+
+    def offset(self, axis: int, number: int, emit: Emitter) -> ir.Value:
+        """Return ``number``, of a column (axis 0) or row (1), or the last one of the chunk before it."""
+        at = emit.constant(number)
+        if self.is_whole or not number:
+            return at
+        size = (self.width, self.height)[axis]
+        return emit.binary("arith.minsi", at, emit.binary("arith.subi", size, self.extents.one))
 
 
 def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
@@ -187,24 +196,43 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
     narrow = _multiple(plane, x, _WIDTH)
     rows = _multiple(plane, y, _ROWS)
 
-    at_y, end = open_loop(plane, zero, y, one)
-    row = Emitter(end)
-    width = row.constant(CHUNK_ITEMS)
-    at_x, end = open_loop(row, zero, wide, width)
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=CHUNK_ITEMS, rows=1, end=end)
+    for columns, height, x_range, y_end in (
+        (CHUNK_ITEMS, 1, (zero, wide), y),
+        (_WIDTH, _ROWS, (wide, narrow), rows),
+    ):
+        at_y, end = open_loop(plane, zero, y_end, plane.constant(height))
+        at_x, end = open_loop(Emitter(end), *x_range, Emitter(end).constant(columns))
+        inside = Emitter(end)
+        yield Chunk(
+            extents=extents,
+            origin=(at_x, at_y, z),
+            columns=columns,
+            rows=height,
+            width=inside.constant(columns),
+            height=inside.constant(height),
+            is_whole=True,
+            end=end,
+        )
 
-    at_y, end = open_loop(plane, zero, rows, plane.constant(_ROWS))
-    row = Emitter(end)
-    width = row.constant(_WIDTH)
-    at_x, end = open_loop(row, wide, narrow, width)
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=_WIDTH, rows=_ROWS, end=end)
-
-    at_y, end = open_loop(plane, zero, y, one)
+    at_y, end = open_loop(plane, zero, y, plane.constant(_ROWS))
     row = Emitter(end)
     start = row.select(row.compare(Compare.SLT, at_y, rows), narrow, wide)
-    width = row.binary("arith.subi", x, start)
-    at_x, end = open_loop(row, start, x, row.binary("arith.maxsi", width, one))  # once, or not at all
-    yield Chunk(extents=extents, origin=(at_x, at_y, z), width=width, columns=0, rows=1, end=end)
+    at_x, end = open_loop(row, start, x, row.constant(_WIDTH))
+    inside = Emitter(end)
+    width, height = (
+        inside.binary("arith.minsi", inside.binary("arith.subi", size, at), inside.constant(most))
+        for size, at, most in ((x, at_x, _WIDTH), (y, at_y, _ROWS))
+    )
+    yield Chunk(
+        extents=extents,
+        origin=(at_x, at_y, z),
+        columns=_WIDTH,
+        rows=_ROWS,
+        width=width,
+        height=height,
+        is_whole=False,
+        end=end,
+    )
 
 
 def _multiple(emit: Emitter, value: ir.Value, of: int) -> ir.Value:

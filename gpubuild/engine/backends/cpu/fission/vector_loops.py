@@ -14,10 +14,10 @@ from typing import Protocol
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, open_loop, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import Chunk, for_loop, if_op, open_loop, set_operands
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
 from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, nested, terminator
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
 
 LANES = 16  # work-items of a strip
@@ -49,18 +49,23 @@ class VectorLoop:
     def __init__(
         self,
         op: ir.Operation,
-        strips: Sequence[Strip],
+        chunk: Chunk,
         interchange: Interchange,
         scalar: Scalar,
         make_array: Callable[[ir.Type, int], ir.Value],
     ) -> None:
         self.arrays: dict[ir.Value, ir.Value] = {}
         self._op = op
-        self._strips = strips
+        self._chunk = chunk
+        self._strips = [
+            Strip(column=column, row=row, number=row * chunk.columns + column)
+            for row in range(chunk.rows)
+            for column in range(0, chunk.columns, LANES)
+        ]
         self._interchange = interchange
         self._compute = scalar
         self._make_array = make_array
-        self._columns = max(strip.column for strip in strips) + LANES
+        self._presences: dict[int, tuple[ir.Value, ir.Value]] = {}  # by column
         self._values: dict[tuple[ir.Value, Strip], ir.Value] = {}  # of the first work-item, or of all
         self._before: Emitter
 
@@ -154,17 +159,26 @@ class VectorLoop:
         make: Callable[[ir.Operation, Strip, Emitter], ir.Value],
     ) -> dict[int, ir.Value]:
         """Make an array of what ``load`` loads for each row of the chunk; one for all if they are equal."""
-        firsts = [strip for strip in self._strips if not strip.column]
-        indices = list(load.operands)[1:]
-        if all(self._interchange.slope(index, "y") == 0 for index in indices):
-            return dict.fromkeys((strip.row for strip in firsts), make(load, firsts[0], emit))
-        return {strip.row: make(load, strip, emit) for strip in firsts}
+        arrays: dict[int, ir.Value] = {}
+        for strip in self._strips:
+            if not strip.column:
+                first = self._first_with_rows_of(load, strip)
+                arrays[strip.row] = arrays[first.row] if first != strip else make(load, strip, emit)
+        return arrays
+
+    def _first_with_rows_of(self, load: ir.Operation, strip: Strip) -> Strip:
+        """Return the first strip that loads what ``strip`` does, of an earlier row or itself."""
+        if any(self._interchange.slope(index, "y") != 0 for index in list(load.operands)[1:]):
+            return strip
+        return next(other for other in self._strips if other.column == strip.column)
 
     def _transpose(self, load: ir.Operation, first: Strip, emit: Emitter) -> ir.Value:
         """Load ``LANES`` iterations for the row of ``first``; return an array of their vectors."""
         kind = load.results[0].type
-        array = self._make_array(kind, self._columns * LANES)
-        column, end = open_loop(emit, emit.constant(0), emit.constant(self._columns), emit.constant(LANES))
+        array = self._make_array(kind, self._chunk.columns * LANES)
+        column, end = open_loop(
+            emit, emit.constant(0), emit.constant(self._chunk.columns), emit.constant(LANES)
+        )
         inside = Emitter(end)
         rows = []
         for lane in range(LANES):
@@ -181,8 +195,8 @@ class VectorLoop:
     def _gather(self, load: ir.Operation, first: Strip, emit: Emitter) -> ir.Value:
         """Load one iteration for the row of ``first``; return an array of its elements."""
         kind = load.results[0].type
-        array = self._make_array(kind, self._columns)
-        column, end = open_loop(emit, emit.constant(0), emit.constant(self._columns), emit.constant(1))
+        array = self._make_array(kind, self._chunk.columns)
+        column, end = open_loop(emit, emit.constant(0), emit.constant(self._chunk.columns), emit.constant(1))
         inside = Emitter(end)
         value = inside.value(_LOAD, self._element(load, first, column, inside), kind)
         inside.op("memref.store", [value, array, column], [])
@@ -192,13 +206,19 @@ class VectorLoop:
         """Return memory and indices of what the work-item in ``column`` of the row of ``first`` loads."""
         memory, *indices = load.operands
         loop = load.parent.operation
+        number = emit.constant(first.number)
+        if not self._chunk.is_whole:
+            last = emit.binary("arith.subi", self._chunk.width, emit.constant(1))
+            column = emit.binary("arith.minsi", column, last)
+            row = self._chunk.offset(1, first.row, emit)
+            number = emit.binary("arith.muli", row, emit.constant(self._chunk.columns))
 
         def of_item(value: ir.Value) -> ir.Value:
             op = defining_op(value)
             if op is not None and op.parent.operation == loop:
                 return copy_with(op, [of_item(operand) for operand in op.operands], emit).results[0]
             if not self._is_scalar(value):
-                at = emit.binary("arith.addi", column, emit.constant(first.number))
+                at = emit.binary("arith.addi", column, number)
                 return emit.value(_LOAD, [self.arrays[value], at], value.type)
             slope = self._interchange.slope(value, "x") or 0
             start = self._scalar(value, first)
@@ -252,15 +272,47 @@ class VectorLoop:
             return
         for strip in self._strips:
             if self._is_scalar(result):
-                made = copy_with(op, [self._scalar(value, strip) for value in op.operands], emit)
+                made = copy_with(op, [self._scalar(value, strip) for value in op.operands], emit).results[0]
             elif op.name == _LOAD:
-                operands = [self._scalar(value, strip) for value in op.operands]
-                made = emit.op("vector.load", operands, [_vector_of(result.type)])
+                first = self._first_with_rows_of(op, strip)
+                made = self._values[result, first] if first != strip else self._neighbours(op, strip, emit)
             else:
                 operands = [self._vector(value, strip, emit) for value in op.operands]
                 attributes = {name: op.attributes[name] for name in op.attributes}
-                made = emit.op(op.name, operands, [_vector_of(result.type)], attributes)
-            self._values[result, strip] = made.results[0]
+                made = emit.value(op.name, operands, _vector_of(result.type), attributes)
+            self._values[result, strip] = made
+
+    def _neighbours(self, load: ir.Operation, strip: Strip, emit: Emitter) -> ir.Value:
+        """Load what the work-items of a strip read beside each other."""
+        kind = load.results[0].type
+        memory, *indices, at = (self._scalar(value, strip) for value in load.operands)
+        if self._chunk.is_whole:
+            return emit.value("vector.load", [memory, *indices, at], _vector_of(kind))
+        is_full, mask = self._present(strip)
+        both = if_op(emit, is_full, [_vector_of(kind)], 2)
+        every, some = (terminator(region.blocks[0]) for region in both.regions)
+        found = Emitter(every).value("vector.load", [memory, *indices, at], _vector_of(kind))
+        set_operands(every, [found])
+        number = ir.FloatAttr.get if isinstance(kind, ir.FloatType) else ir.IntegerAttr.get
+        zeros = {"value": ir.DenseElementsAttr.get_splat(_vector_of(kind), number(kind, 0))}
+        nothing = Emitter(some).value("arith.constant", [], _vector_of(kind), zeros)
+        operands = [memory, *indices, at, mask, nothing]
+        set_operands(some, [Emitter(some).value("vector.maskedload", operands, _vector_of(kind))])
+        return both.results[0]
+
+    def _present(self, strip: Strip) -> tuple[ir.Value, ir.Value]:
+        """Return whether all work-items of a strip are in the chunk, and which."""
+        if strip.column not in self._presences:
+            emit, lane = self._before, ir.IntegerType.get_signless(32)
+            width = emit.binary("arith.subi", self._chunk.width, emit.constant(strip.column))
+            is_full = emit.compare(Compare.SGE, width, emit.constant(LANES))
+            numbers = [ir.IntegerAttr.get(lane, number) for number in range(LANES)]
+            attributes = {"value": ir.DenseElementsAttr.get(numbers, _vector_of(lane))}
+            lanes = emit.value("arith.constant", [], _vector_of(lane), attributes)
+            count = emit.value("arith.index_cast", [width], lane)
+            count = emit.value("vector.broadcast", [count], _vector_of(lane))
+            self._presences[strip.column] = is_full, emit.compare(Compare.SLT, lanes, count)
+        return self._presences[strip.column]
 
     def _scalar(self, value: ir.Value, strip: Strip) -> ir.Value:
         """Return a value for the first work-item of a strip."""
