@@ -278,3 +278,50 @@ def test_arrays_of_launches_on_the_cpu_are_no_host_memory(tmp_path: Path) -> Non
     assert "no problems found in 2 launches checked for host-memory" in done.stderr
     (kernel,) = json.loads(profile.read_text())["kernels"]
     assert kernel["bytes"] == (7 * 3 + 1) * 4 + 8 * 4 + 8 * 4
+
+
+PRODUCT = """func.func @product(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32>
+    attributes {llvm.emit_c_interface} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %rows = tensor.dim %a, %c0 : tensor<?x?xf32>
+  %columns = tensor.dim %b, %c1 : tensor<?x?xf32>
+  %empty = tensor.empty(%rows, %columns) : tensor<?x?xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x?xf32>) -> tensor<?x?xf32>
+  %sum = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>)
+      outs(%zeros : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %sum : tensor<?x?xf32>
+}
+"""
+WITHOUT_COPIES = """\
+import json, sys
+import numpy as np, gpubuild
+text, chosen, begin = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+module = gpubuild.load(text=text, pipeline="linalg", targets={"cpu": chosen})
+memory = np.zeros(513, np.float32)[1:]  # vectors are not aligned
+a, result = (memory[at : at + 64].reshape(8, 8) for at in (0, begin))
+a[:] = np.arange(64).reshape(8, 8)
+wanted = a @ a
+module.product(a, a, result)
+np.testing.assert_array_equal(result, wanted)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sanitize", "begin", "copies"),
+    [
+        pytest.param([], 64, 0, id="apart"),
+        pytest.param([], 40, 3, id="the result overlaps an argument"),
+        pytest.param(["bounds"], 64, 3, id="checked kernels have memory of known extent"),
+    ],
+)
+def test_tensors_are_not_copied_on_the_cpu(sanitize: list[str], begin: int, copies: int) -> None:
+    chosen = {"kind": "cpu", "chip": "x86-64-v2", "sanitize": sanitize}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_COPIES, PRODUCT, json.dumps(chosen), str(begin)],
+        env=os.environ | {"GPUBUILD_TRACE": "1"}, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("bytes of the host at") == 3 - copies
+    assert done.stderr.count(": allocate 256 bytes") == done.stderr.count(": free ") == copies

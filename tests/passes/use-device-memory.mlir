@@ -26,7 +26,7 @@ module attributes {gpu.container_module} {
 // CHECK: [[B:%.*]] = gpu.alloc
 // CHECK: [[A:%.*]] = gpu.alloc
 // CHECK: [[T:%.*]] = gpu.alloc
-// CHECK: gpu.memcpy{{ +}}[[A]], %arg0
+// CHECK: gpu.memcpy{{ +}}[[A]], %arg0 : {{.*}} {gpubuild.mirror}
 // CHECK: gpu.launch_func{{ +}}@k::@double {{.*}} args([[A]] : {{.*}}, [[T]] :
 // CHECK-NEXT: gpu.launch_func{{ +}}@k::@double {{.*}} args([[T]] : {{.*}}, [[B]] :
 // CHECK-NOT: gpu.memcpy{{ +}}{{.*}}[[T]]

@@ -7,18 +7,21 @@ fills the wrong bytes. Such operations become calls of the runtime (``runtime/ab
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 
 from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
-from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.memrefs import MIRROR, with_address
 from gpubuild.engine.ir.query import element_bytes, scalar_bits
 from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 _SPACES = (0, 1)  # in which devices allocate: the default, global memory
 _FUNCTIONS = {"gpu.memcpy": "gpubuildMemcpy", "gpu.memset": "gpubuildMemset"}
+_MIRROR, _MIRROR_FREE = "gpubuildMirror", "gpubuildMirrorFree"
 
 
 def check(module: ir.Module, source: SourceText | None = None) -> None:
@@ -49,8 +52,10 @@ def use_default_space(module: ir.Module) -> None:
 def call_runtime(module: ir.Module) -> None:
     """Replace operations that upstream refuses or lowers wrongly by calls of the runtime, in place.
 
-    Each must be asynchronous with one dependency (see async_ops).
+    Each must be asynchronous with one dependency (see async_ops). So are allocations that stand for memory
+    of the host, which the runtime may use instead.
     """
+    _call_for_mirrors(module)
     used = set()
     for op in _memory_ops(module):
         if op.name in _FUNCTIONS and _needs_runtime(op):
@@ -164,7 +169,99 @@ def _call(op: ir.Operation) -> None:
     numbers = [_stored(emit, op, extents, ir.IndexType.get()), emit.constant(rank), emit.constant(size)]
     callee = {"callee": ir.FlatSymbolRefAttr.get(_FUNCTIONS[op.name])}
     emit.op("func.call", [address, second, *numbers, token], [], callee)
-    result = op.results[0]
+    _continue(op, token)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mirror:
+    """An allocation on the device that stands for memory of the host."""
+
+    op: ir.Operation
+    host: ir.Value
+    is_copied_back: bool
+
+
+def _call_for_mirrors(module: ir.Module) -> None:
+    """Let the runtime decide whether memory of the host is used instead of an allocation."""
+    allocations = [op for op in _memory_ops(module) if op.name == "gpu.alloc" and MIRROR in op.attributes]
+    mirrors = [found for op in allocations if (found := _mirror(op)) is not None]
+    if not mirrors:
+        return
+    index, token_type = ir.IndexType.get(), ir.Type.parse(TOKEN_TYPE)
+    declare(module, _MIRROR, [index, index, index, token_type], [index])
+    declare(module, _MIRROR_FREE, [index, index, token_type])
+    of_blocks: dict[ir.Block, list[_Mirror]] = {}
+    for mirror in mirrors:
+        if isinstance(mirror.host.owner, ir.Block):
+            of_blocks.setdefault(mirror.host.owner, []).append(mirror)
+    apart = {block: _are_apart(block, found) for block, found in of_blocks.items()}
+    for mirror in mirrors:
+        block = mirror.host.owner
+        is_apart = apart[block] if isinstance(block, ir.Block) else Emitter(mirror.op).constant(1)
+        _allocate_mirror(mirror, is_apart)
+
+
+def _mirror(op: ir.Operation) -> _Mirror | None:
+    device = op.results[0]
+    copies = [use.owner.operation for use in device.uses if use.owner.operation.name == "gpu.memcpy"]
+    # The operands of a copy are tokens, its target and its source.
+    found = [(list(copy.operands)[-2:], copy) for copy in copies if MIRROR in copy.attributes]
+    hosts = {to if source == device else source for (to, source), _ in found}
+    if len(hosts) != 1 or (host := hosts.pop()).type != device.type:
+        return None  # kernels alone use it
+    return _Mirror(op=op, host=host, is_copied_back=any(source == device for (_, source), _ in found))
+
+
+def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
+    """Return 1 if no argument of a function that is written overlaps another one, else 0."""
+    emit = Emitter(block.operations[0].operation)
+    ranges = {}
+    for mirror in mirrors:
+        start, bytes_ = _range(emit, mirror.host)
+        ranges[mirror.host] = start, emit.binary("arith.addi", start, bytes_)
+    are_apart = emit.constant(1, ir.IntegerType.get_signless(1))
+    for written in (mirror.host for mirror in mirrors if mirror.is_copied_back):
+        start, end = ranges[written]
+        for other, (other_start, other_end) in ranges.items():
+            if other != written:
+                before = emit.compare(Compare.ULE, end, other_start)
+                behind = emit.compare(Compare.ULE, other_end, start)
+                is_apart = emit.binary("arith.ori", before, behind)
+                are_apart = emit.binary("arith.andi", are_apart, is_apart)
+    return emit.value("arith.index_castui", [are_apart], ir.IndexType.get())
+
+
+def _range(emit: Emitter, memref: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Return the address and the bytes of a memref without gaps."""
+    kind = ir.MemRefType(memref.type)
+    size = element_bytes(kind.element_type) or 0  # unknown sizes were refused
+    address, extents = described(emit, memref, size)
+    bytes_ = emit.constant(size)
+    for extent in extents[: kind.rank]:
+        bytes_ = emit.binary("arith.muli", bytes_, extent)
+    return address, bytes_
+
+
+def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
+    op, device = mirror.op, mirror.op.results[0]
+    users = [use.owner.operation for use in device.uses]
+    emit, token = Emitter(op), next(o for o in op.operands if is_token(o))
+    of_host, bytes_ = _range(emit, mirror.host)
+    callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR)}
+    address = emit.value("func.call", [of_host, bytes_, may_share, token], ir.IndexType.get(), callee)
+    device.replace_all_uses_with(with_address(emit, mirror.host, address))
+    _continue(op, token)
+    for user in users:
+        if user.name == "gpu.dealloc":
+            after = next(o for o in user.operands if is_token(o))
+            callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR_FREE)}
+            Emitter(user).op("func.call", [address, of_host, after], [], callee)
+            _continue(user, after)
+
+
+def _continue(op: ir.Operation, token: ir.Value) -> None:
+    """Erase ``op``, whose work is now in the stream of ``token``."""
+    result = op.results[len(op.results) - 1]
     if any(is_join(use.owner) for use in result.uses):
         token = mark(op, token)
     result.replace_all_uses_with(token)

@@ -71,14 +71,16 @@ def local_array(op: ir.Operation, count: int, kind: ir.Type) -> ir.Value:
     return Emitter(start.operation).op("memref.alloca", [], [array], sizes).results[0]
 
 
-def declare(module: ir.Module, name: str, operands: Sequence[ir.Type]) -> None:
-    """Declare a runtime function without results, once; tokens become streams in calls of it."""
+def declare(
+    module: ir.Module, name: str, operands: Sequence[ir.Type], results: Sequence[ir.Type] = ()
+) -> None:
+    """Declare a runtime function, once; tokens become streams in calls of it."""
     if any(symbol_name(op.operation) == name for op in module.body.operations):
         return
     with ir.InsertionPoint(module.body), module.operation.location:
         attributes = {
             "sym_name": ir.StringAttr.get(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(operands), [])),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(operands), list(results))),
             "sym_visibility": ir.StringAttr.get("private"),
         }
         ir.Operation.create("func.func", attributes=attributes, regions=1)

@@ -4,6 +4,9 @@ Each host memref that a kernel uses gets a buffer on the device with the same li
 program order knows which of both is current and copies where the other one is used next, so that
 memory that only kernels use stays on the device. Where a memref's uses are not all understood, it
 is copied around each launch instead.
+
+Both buffers are one where kernels can use the memory of the host (``MIRROR``): every copy between them is
+where the host waits for kernels, so that one memory has the right contents, too.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from math import prod
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.memrefs import MIRROR, with_address
 from gpubuild.engine.ir.query import (
     VIEWS,
     defining_op,
@@ -154,7 +158,7 @@ class _Placement:
         block = owner if isinstance(owner, ir.Block) else owner.operation.block
         begin = block.operations[0].operation if isinstance(owner, ir.Block) else following(owner.operation)
         emit = Emitter(begin)
-        buffer.device = _allocated(emit, buffer.host)
+        buffer.device = _allocated(emit, buffer.host, mirrors=True)
         releases = [use.owner.operation for use in buffer.host.uses if use.owner.operation.name in _DEALLOC]
         if not releases:
             self._unreleased.append((block, buffer.device))
@@ -286,14 +290,18 @@ class _Placement:
     def _to_device(self, emit: Emitter, buffer: _Buffer) -> None:
         if not buffer.device_current:
             if buffer.host_current:
-                emit.op("gpu.memcpy", [buffer.device, buffer.host], [])
+                _mirror(emit, buffer.device, buffer.host)
             buffer.device_current = True
 
     def _to_host(self, emit: Emitter, buffer: _Buffer) -> None:
         if not buffer.host_current:
             if buffer.device_current:
-                emit.op("gpu.memcpy", [buffer.host, buffer.device], [])
+                _mirror(emit, buffer.host, buffer.device)
             buffer.host_current = True
+
+
+def _mirror(emit: Emitter, to: ir.Value | None, source: ir.Value | None) -> None:
+    emit.op("gpu.memcpy", [to, source], [], {MIRROR: ir.UnitAttr.get()})
 
 
 def _memrefs(launch: ir.Operation) -> list[ir.Value]:
@@ -357,21 +365,7 @@ def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> i
     copies = emit.value("arith.index_cast", [emit.value("llvm.ptrtoint", [copies], word)], index)
     callee = {"callee": ir.FlatSymbolRefAttr.get(CONSTANT_COPY)}
     address = emit.value("func.call", [copies, source, bytes_], index, callee)
-    address = emit.value("llvm.inttoptr", [emit.value("arith.index_cast", [address], word)], pointer)
-    array = f"array<{kind.rank} x i64>"
-    fields = f", {array}, {array}" if kind.rank else ""
-    descriptor = ir.Type.parse(f"!llvm.struct<(ptr, ptr, i64{fields})>")
-    value = emit.value("llvm.mlir.poison", [], descriptor)
-    strides = [prod(kind.shape[n + 1 :]) for n in range(kind.rank)]
-    numbers: dict[tuple[int, ...], int] = {(2,): 0}
-    for n, (size, stride) in enumerate(zip(kind.shape, strides, strict=True)):
-        numbers |= {(3, n): size, (4, n): stride}
-    parts = {(0,): address, (1,): address, **{at: emit.constant(n, word) for at, n in numbers.items()}}
-    for at, part in parts.items():
-        value = emit.value(
-            "llvm.insertvalue", [value, part], descriptor, {"position": ir.DenseI64ArrayAttr.get(at)}
-        )
-    return emit.cast(value, kind)
+    return with_address(emit, here, address)
 
 
 def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
@@ -438,7 +432,7 @@ def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
     return False
 
 
-def _allocated(emit: Emitter, host: ir.Value) -> ir.Value:
+def _allocated(emit: Emitter, host: ir.Value, *, mirrors: bool = False) -> ir.Value:
     """Allocate memory on the device for the shape of ``host``, as the same type if that has a layout."""
     kind = ir.MemRefType(host.type)
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
@@ -448,7 +442,8 @@ def _allocated(emit: Emitter, host: ir.Value) -> ir.Value:
         if kind.is_dynamic_dim(n)
     ]
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(sizes), 0])}
-    device = emit.op("gpu.alloc", sizes, [plain], segments).results[0]
+    attributes = segments | ({MIRROR: ir.UnitAttr.get()} if mirrors else {})
+    device = emit.op("gpu.alloc", sizes, [plain], attributes).results[0]
     return device if plain == kind else emit.value("memref.cast", [device], kind)
 
 

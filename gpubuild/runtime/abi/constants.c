@@ -1,4 +1,5 @@
-/* constants.c: constants of host code, such as weights, which are copied to a device at their first use. */
+/* constants.c: constants of host code, such as weights, which are copied to a device at their first use, unless its
+ * kernels can read them where they are. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/module.h"
 
@@ -25,6 +26,10 @@ __attribute__((constructor)) static void guard(void) {
 void *gpubuildConstant(struct gb_constant **copies, void *host, int64_t bytes) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = {.device = device->name, .call = "gpubuildConstant"};
+    if (device->calls->uses_host_memory && !gb_has_checked_image(device)) {
+        gb_profile_memory(host, (size_t)bytes);
+        return host;
+    }
     pthread_mutex_lock(&lock);
     struct gb_constant *copy = *copies;
     while (copy != NULL && copy->device != device) {

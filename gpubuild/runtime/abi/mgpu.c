@@ -200,8 +200,28 @@ static bool has_work(size_t count, const void *to, const void *from, const struc
 void mgpuMemcpy(void *to, void *from, size_t bytes, void *stream) {
     struct gb_device *device = gb_device_current();
     gb_trace("copy %zu bytes from %p to %p stream %p", bytes, from, to, stream);
-    if (has_work(bytes, to, from, HERE)) {
+    if (has_work(bytes, to, from, HERE) && to != from) {
         device->calls->memory_copy(device, to, from, bytes, stream, HERE);
+    }
+}
+
+/* Memory of the device for a copy of `bytes` at `host`: that memory itself if kernels can use it and it `may_share`, which
+ * is 0 where arguments overlap. Checked kernels get memory of their own, whose extent is known. */
+void *gpubuildMirror(void *host, uint64_t bytes, uint64_t may_share, void *stream) {
+    struct gb_device *device = gb_device_current();
+    if (bytes == 0 || may_share == 0 || !device->calls->uses_host_memory || gb_has_checked_image(device)) {
+        return mgpuMemAlloc(bytes, stream, 0);
+    }
+    gb_trace("use %llu bytes of the host at %p", (unsigned long long)bytes, host);
+    gb_profile_memory(host, (size_t)bytes);
+    return host;
+}
+
+void gpubuildMirrorFree(void *address, void *host, void *stream) {
+    if (address != host) {
+        mgpuMemFree(address, stream);
+    } else {
+        gb_profile_memory_gone(address);
     }
 }
 

@@ -72,6 +72,8 @@ struct gb_device_calls {
                         void *stream, const struct gb_where *);
     void (*host_register)(struct gb_device *, void *address, size_t bytes, const struct gb_where *);
     void (*host_unregister)(struct gb_device *, void *address, const struct gb_where *);
+    /* Whether kernels may use all memory of the host at its own address. */
+    bool uses_host_memory;
     /* The device's address of registered host memory. NULL here: it equals the host's. */
     void *(*host_pointer)(struct gb_device *, void *address, const struct gb_where *);
 

@@ -34,6 +34,8 @@ struct gb_module {
     int opt_level;
     struct copy *copies;
     struct gb_kernel *kernels;
+    struct gb_device *judged; /* the device for which `is_checked` says whether its image is */
+    bool is_checked;
     struct gb_module *next;
 };
 
@@ -183,6 +185,21 @@ struct gb_device *gb_device_current(void) {
         gb_unlock(&lock);
     }
     return thread_device;
+}
+
+bool gb_has_checked_image(struct gb_device *device) {
+    bool found = false;
+    gb_lock(&lock);
+    for (struct gb_module *module = modules; module != NULL && !found; module = module->next) {
+        if (module->judged != device) {
+            const struct gb_image *image = gb_best_image(device, &module->content);
+            module->is_checked = image != NULL && image->checked;
+            module->judged = device;
+        }
+        found = module->is_checked;
+    }
+    gb_unlock(&lock);
+    return found;
 }
 
 void gb_device_select(int ordinal) {

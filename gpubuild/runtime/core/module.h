@@ -20,6 +20,9 @@ struct gb_where gb_kernel_where(struct gb_kernel *kernel, const char *call);
 
 /* The calling thread's device; the first call in a process decides which kind of device it uses. */
 struct gb_device *gb_device_current(void);
+
+/* Whether the device runs an image with `sanitize:` of a registered module. */
+bool gb_has_checked_image(struct gb_device *device);
 /* Make the device of this number the calling thread's. */
 void gb_device_select(int ordinal);
 

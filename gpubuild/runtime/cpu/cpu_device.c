@@ -401,6 +401,7 @@ bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes)
 
 static const struct gb_device_calls calls = {
     GB_COMMON_CALLS(cpu),
+    .uses_host_memory = true,
 };
 
 static struct gb_device *cpu_open(int ordinal, char **why) {

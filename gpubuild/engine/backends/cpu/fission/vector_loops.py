@@ -293,9 +293,7 @@ class VectorLoop:
         every, some = (terminator(region.blocks[0]) for region in both.regions)
         found = Emitter(every).value("vector.load", [memory, *indices, at], _vector_of(kind))
         set_operands(every, [found])
-        number = ir.FloatAttr.get if isinstance(kind, ir.FloatType) else ir.IntegerAttr.get
-        zeros = {"value": ir.DenseElementsAttr.get_splat(_vector_of(kind), number(kind, 0))}
-        nothing = Emitter(some).value("arith.constant", [], _vector_of(kind), zeros)
+        nothing = Emitter(some).constant(0, _vector_of(kind))
         operands = [memory, *indices, at, mask, nothing]
         set_operands(some, [Emitter(some).value("vector.maskedload", operands, _vector_of(kind))])
         return both.results[0]
