@@ -178,9 +178,9 @@ class ChunkCode:
         while pending:
             value = pending.pop()
             term = defining_op(value)
-            if self.interchange.uniform(value):
+            if term is None or self.interchange.uniform(value):
                 holds = self._same(value, emit)
-            elif term is not None and term.name == "arith.andi":
+            elif term.name == "arith.andi":
                 pending += term.operands
                 continue
             else:
