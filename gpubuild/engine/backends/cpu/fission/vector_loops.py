@@ -2,7 +2,8 @@
 
 LLVM finds such vectors only sometimes: it unrolls loops over work-items before it looks for vectors, and what
 a loop carries is in an array. Here a vector has the values of a strip: work-items next to each other in x.
-The loop is built for all strips of a chunk at once, which share loads.
+The loop is built for all strips of a chunk at once, which share loads. In a chunk that is not whole, rows
+that do not exist compute what the last one does, and columns that do not exist load nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Scalar(Protocol):
 
 
 class VectorLoop:
-    """A loop of ``interchange.vectors`` for some strips.
+    """A loop of ``interchange.vectors`` for the strips of a chunk.
 
     ``arrays`` keep values from outside, see :meth:`needed`: an element for each work-item of the chunk.
     """
@@ -65,7 +66,7 @@ class VectorLoop:
         self._interchange = interchange
         self._compute = scalar
         self._make_array = make_array
-        self._presences: dict[int, tuple[ir.Value, ir.Value]] = {}  # by column
+        self._masks: dict[int, tuple[ir.Value, ir.Value]] = {}  # by column
         self._values: dict[tuple[ir.Value, Strip], ir.Value] = {}  # of the first work-item, or of all
         self._before: Emitter
 
@@ -288,7 +289,7 @@ class VectorLoop:
         memory, *indices, at = (self._scalar(value, strip) for value in load.operands)
         if self._chunk.is_whole:
             return emit.value("vector.load", [memory, *indices, at], _vector_of(kind))
-        is_full, mask = self._present(strip)
+        is_full, mask = self._mask(strip)
         both = if_op(emit, is_full, [_vector_of(kind)], 2)
         every, some = (terminator(region.blocks[0]) for region in both.regions)
         found = Emitter(every).value("vector.load", [memory, *indices, at], _vector_of(kind))
@@ -298,9 +299,9 @@ class VectorLoop:
         set_operands(some, [Emitter(some).value("vector.maskedload", operands, _vector_of(kind))])
         return both.results[0]
 
-    def _present(self, strip: Strip) -> tuple[ir.Value, ir.Value]:
-        """Return whether all work-items of a strip are in the chunk, and which."""
-        if strip.column not in self._presences:
+    def _mask(self, strip: Strip) -> tuple[ir.Value, ir.Value]:
+        """Return whether all work-items of a strip are in the chunk, and a mask of those that are."""
+        if strip.column not in self._masks:
             emit, lane = self._before, ir.IntegerType.get_signless(32)
             width = emit.binary("arith.subi", self._chunk.width, emit.constant(strip.column))
             is_full = emit.compare(Compare.SGE, width, emit.constant(LANES))
@@ -309,8 +310,8 @@ class VectorLoop:
             lanes = emit.value("arith.constant", [], _vector_of(lane), attributes)
             count = emit.value("arith.index_cast", [width], lane)
             count = emit.value("vector.broadcast", [count], _vector_of(lane))
-            self._presences[strip.column] = is_full, emit.compare(Compare.SLT, lanes, count)
-        return self._presences[strip.column]
+            self._masks[strip.column] = is_full, emit.compare(Compare.SLT, lanes, count)
+        return self._masks[strip.column]
 
     def _scalar(self, value: ir.Value, strip: Strip) -> ir.Value:
         """Return a value for the first work-item of a strip."""
