@@ -500,7 +500,8 @@ class _Fission:
     ) -> None:
         """Build ``ops`` in chunks of work-items, for a workgroup in which all take part."""
         self.chunk_arrays.clear()  # their values belong to the segment before
-        for chunk in open_chunks(emit, self.extents):
+        in_vectors = not inside.isdisjoint(self.interchange.vectors)
+        for chunk in open_chunks(emit, self.extents, in_vectors=in_vectors):
             ChunkCode(
                 code=self.code,
                 interchange=self.interchange,

@@ -186,8 +186,11 @@ class Chunk:
         return emit.binary("arith.minsi", at, emit.binary("arith.subi", size, self.extents.one))
 
 
-def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
-    """Create loops over the chunks of a workgroup, and return a chunk for each shape."""
+def open_chunks(emit: Emitter, extents: Extents, *, in_vectors: bool) -> Iterator[Chunk]:
+    """Create loops over the chunks of a workgroup, and return a chunk for each shape.
+
+    The rest is in parts of chunks of 4 rows where loops are built ``in_vectors``, else in parts of rows.
+    """
     zero, one = extents.zero, extents.one
     x, y, depth = extents.block_dim
     z, end = open_loop(emit, zero, depth, one)
@@ -214,22 +217,23 @@ def open_chunks(emit: Emitter, extents: Extents) -> Iterator[Chunk]:
             end=end,
         )
 
-    at_y, end = open_loop(plane, zero, y, plane.constant(_ROWS))
+    columns, height = (_WIDTH, _ROWS) if in_vectors else (CHUNK_ITEMS, 1)
+    at_y, end = open_loop(plane, zero, y, plane.constant(height))
     row = Emitter(end)
     start = row.select(row.compare(Compare.SLT, at_y, rows), narrow, wide)
-    at_x, end = open_loop(row, start, x, row.constant(_WIDTH))
+    at_x, end = open_loop(row, start, x, row.constant(columns))
     inside = Emitter(end)
-    width, height = (
+    sizes = [
         inside.binary("arith.minsi", inside.binary("arith.subi", size, at), inside.constant(most))
-        for size, at, most in ((x, at_x, _WIDTH), (y, at_y, _ROWS))
-    )
+        for size, at, most in ((x, at_x, columns), (y, at_y, height))
+    ]
     yield Chunk(
         extents=extents,
         origin=(at_x, at_y, z),
-        columns=_WIDTH,
-        rows=_ROWS,
-        width=width,
-        height=height,
+        columns=columns,
+        rows=height,
+        width=sizes[0],
+        height=sizes[1],
         is_whole=False,
         end=end,
     )
