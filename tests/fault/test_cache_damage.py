@@ -130,16 +130,6 @@ def test_truncations_of_the_index(pristine: Path, tmp_path: Path, counted: Count
     counted("truncations of an index", len(lengths), at_least=40)
 
 
-def test_a_corrupt_index_is_set_aside_once_and_said_so(pristine: Path, tmp_path: Path) -> None:
-    (pristine / "index" / "cache.db").write_bytes(b"not a database" * 1000)
-    with closing(DiskStore(pristine)) as store:
-        assert store.lookup(KEY) is None
-        assert store.lookup(KEY) is None
-        assert len(store.warnings) == 1 and "a new one was started" in store.warnings[0]
-    assert heals(pristine, tmp_path)
-    assert len(list((pristine / "quarantine").iterdir())) == 1
-
-
 @pytest.mark.parametrize("what", ["gone", "folder", "fifo", "link", "dangling"])
 def test_something_else_in_the_place_of_a_blob(pristine: Path, tmp_path: Path, what: str) -> None:
     path = blob_path(pristine, CONTENT["object"])

@@ -3,19 +3,15 @@
 import json
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from e2e.built_examples import built_examples
 from e2e.command import ROOT, gpubuild, run_module, seed
 from e2e.scons_project import copy_of_the_project, scons, the_project
-from fault.dask_builds import make_project, outputs, remote, workers
+from fault.dask_builds import outputs, remote, workers
 from fault.dask_cluster import Cluster
 
-# Importing it here would change how errors are pickled.
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
 FILES = int(os.environ.get("GPUBUILD_TEST_CLUSTER", "2"))
 ALL = 40  # 484 steps
 
@@ -80,12 +76,6 @@ def note_size(messages):
     return whole(messages)
 dask.run_messages = note_size
 """
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built on this machine, into the folder ``build``. One source has over 1 MB."""
-    return make_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from e2e.command import gpubuild
+from fault.dask_builds import arguments, make_project, project_for, workers
 from fault.dask_cluster import Cluster, wait_until
 from fault.far_server import serve
 from unit.cache.servers import Raw, free_port
-
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
-from fault.dask_builds import arguments, make_project, project_for, workers
 
 SECRETS = {
     "GPUBUILD_REMOTE_TOKEN": "t0ken-of-the-cache",

@@ -110,14 +110,6 @@ def test_a_log_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     write(tmp_path)
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "private").mkdir()
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "private/log").symlink_to(tmp_path / "precious")
-    write(tmp_path)
-    assert (tmp_path / "precious").read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     "damage", [b"{", b"\xff\xfe", b'{"schema": 1}', b'{"schema": 9, "steps": []}', b"[" * 9000]
 )
