@@ -139,7 +139,7 @@ def test_a_build_follows_no_link_in_its_folder(tmp_path: Path) -> None:
     layout.private.mkdir(parents=True)
     (layout.private / "work").symlink_to(tmp_path / "elsewhere")
     (layout.private / "builds.jsonl").symlink_to(tmp_path / "elsewhere/precious")
-    (tmp_path / "main.c").write_text("error")
+    (tmp_path / "main.c").write_text("#error no")
     project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
     options = BuildOptions(build_dir=layout.build_dir, use_cache=False)
     with open_builder(project, Settings.from_environ(), options, threads=False) as builder:

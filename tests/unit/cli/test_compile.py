@@ -20,8 +20,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def project(*arguments: str):
-    return temporary_project(parse(["compile", "k.mlir", "--emit", "obj", *arguments]))
+def project(*arguments: str, file: str = "k.mlir"):
+    return temporary_project(parse(["compile", file, "--emit", "obj", *arguments]))
 
 
 def test_options_reach_the_target(here: Path) -> None:
@@ -63,12 +63,9 @@ def test_mistakes(arguments: str, message: str) -> None:
         project(*arguments.split())
     assert message in caught.value.message
     assert "targets.yaml:" not in caught.value.message  # there is none to look into
-
-
-@pytest.mark.parametrize(("name", "message"), [("kk.mlir", "there is no file"), ("lib.ll", "not an .mlir")])
-def test_wrong_file(name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        temporary_project(parse(["compile", name, "-t", "sm_60", "--emit", "asm"]))
+    for name, problem in (("kk.mlir", "there is no file"), ("lib.ll", "not an .mlir")):
+        with pytest.raises(UsageError, match=problem):
+            project("-t", "sm_60", file=name)
 
 
 def test_choosing_a_module() -> None:
