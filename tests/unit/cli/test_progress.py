@@ -90,8 +90,10 @@ def test_only_a_terminal_gets_a_live_view() -> None:
 
 def test_live_view_shows_running_steps_and_leaves_errors_behind() -> None:
     console = Console(out=Terminal(), err=io.StringIO())
+    with LiveView(console, to_err=False, explain=False):
+        pass
+    assert console.out.getvalue() == "", "nothing is drawn before the first event"
     with LiveView(console, to_err=False, explain=False) as view:
-        assert console.out.getvalue() == "", "nothing is drawn before the first event"
         view.on_event(PlanGrew(total=3))
         view.on_event(StepStarted(id="saxpy/compile/[bold]/sm_60"))
         assert "saxpy/compile/[bold]/sm_60" in view._render().plain

