@@ -17,8 +17,6 @@ EVIL = "</style><script>alert(1)</script>\"' onload=x \x00\ud800"
 class Page(HTMLParser):
     """Tags that are opened and closed, attributes, and the text."""
 
-    VOID = ("meta", "line", "rect")
-
     def __init__(self, text: str) -> None:
         super().__init__()
         self.open: list[str] = []
