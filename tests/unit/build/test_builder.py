@@ -43,14 +43,6 @@ def test_first_all_ran_then_all_up_to_date(world: World) -> None:
     assert not world.jobs
 
 
-def test_a_comment_recompiles_nothing(world: World) -> None:
-    world.build()
-    (world.root / "app.mlir").write_text("# why\nk one\n")
-    report = world.build()
-    assert world.ran() == {"outline/app.mlir"}
-    assert {s.status for s in report.steps} == {Status.RAN, Status.UP_TO_DATE}
-
-
 def test_one_targets_option_touches_that_target_only(world: World) -> None:
     world.build()
     world.change_target("sm_90", opt_level=1)

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from unit.fakes import FakeExecutor, MemoryStore, finish_job
-from unit.projects import TARGETS, make_program, make_project
+from unit import world as world_module
+from unit.fakes import finish_job
+from unit.projects import TARGETS
 from unit.world import FakeTools, fake_engine
 
 from gpubuild import environment
@@ -23,12 +25,9 @@ from gpubuild.cli import quick
 from gpubuild.errors import InterruptedBuildError
 from gpubuild.execute import local
 from gpubuild.model.digest import digest_bytes, digest_file
-from gpubuild.model.events import Silent
 from gpubuild.model.job import Job, JobResult
-from gpubuild.model.project import BuildOptions, Project
 from gpubuild.model.result import BuildReport
 from gpubuild.model.step import StepKind
-from gpubuild.plan.layout import Layout
 from gpubuild.support import code_lines, file_stamp
 
 TICK = 0.04  # seconds; more than a tick of any clock these tests meet
@@ -47,20 +46,18 @@ class KnownTools(FakeTools):
         return {str(self.folder / "ptxas")}, {str(self.folder / "optional")}
 
 
-class World:
+class World(world_module.World):
     """A project that is built by a fake engine and asked about by receipts."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        super().__init__(root)
         self.tools = KnownTools(root / "tools")
-        self.store = MemoryStore()
         self.engine = self.run
         self.during: Callable[[], object] = lambda: None
         self.warnings: tuple[str, ...] = ()
         self.header = root / "inc/x.h"
         (root / "inc").mkdir()
-        for name, text in {"app.mlir": "k one\n", "main.c": "int main;", "inc/x.h": "1"}.items():
-            (root / name).write_text(text)
+        self.header.write_text("1")
         (root / "targets.yaml").write_text("version: 1")
         time.sleep(TICK)
 
@@ -81,25 +78,17 @@ class World:
             done = replace(done, result=replace(done.result, discovered=found, warnings=self.warnings))
         return done
 
-    @property
-    def project(self) -> Project:
-        return make_project(self.root, make_program(self.root, "app", "app.mlir", "main.c"))
-
-    def build(self, *, targets: tuple[str, ...] = ()) -> BuildReport:
+    def builder(self, *arguments: Any, **options: Any) -> Builder:
         config = self.root / "targets.yaml"
         at = time.time_ns()
         known = (file_stamp.stat_of(config), at, digest_bytes(config.read_bytes()))
-        builder = Builder(
-            project=self.project,
-            options=BuildOptions(build_dir=self.root / "build", targets=targets),
-            layout=Layout(root=self.root, build_dir=self.root / "build"),
-            listener=Silent(),
-            toolchain=self.tools,
-            store=self.store,
-            executor=FakeExecutor(self.engine, workers=2),
-            witness=Witness({str(config): known}),
-        )
-        report = builder.build()
+        witness = Witness({str(config): known})
+        builder = super().builder(*arguments, **options)
+        builder._witness = witness
+        return builder
+
+    def build(self, *arguments: Any, **options: Any) -> BuildReport:
+        report = super().build(*arguments, **options)
         (self.root / "build/.gpubuild/lock").touch()
         time.sleep(TICK)
         return report
@@ -278,7 +267,7 @@ def test_comments_that_could_change_more(world: World, monkeypatch: pytest.Monke
     (world.root / "main.c").write_text("int main3;")
     assert proven("// d\nk one\n")
     debug = {name: replace(target, debug="lines") for name, target in TARGETS.items()}
-    monkeypatch.setattr(World, "project", replace(world.project, targets=debug))
+    monkeypatch.setattr(world, "project", replace(world.project, targets=debug))
     assert not proven("// e\nk one\n")
 
 
@@ -307,7 +296,6 @@ def test_an_input_edited_within_the_same_tick(
     """Stat data are as they were: only reading tells, so fresh files must be read."""
     monkeypatch.setattr(file_stamp, "RACY_NS", 3_600_000_000_000)
     monkeypatch.setattr(world.tools, "evidence", lambda: (set(), set()))
-    world.project  # noqa: B018
     world.build()
     assert world.proven()
     path = world.root / name
