@@ -110,33 +110,28 @@ def test_set_default_device_or_an_ordinal_chooses_the_device(
     assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
 
 
-def test_set_default_device_belongs_to_the_thread(runtime: Runtime) -> None:
+@pytest.mark.parametrize(
+    ("device", "first", "other"),
+    [("cuda", "pass", "mgpuSetDefaultDevice(1)"), ("cuda:1", "mgpuSetDefaultDevice(0)", "pass")],
+    ids=["which chose", "which never chose uses the environment's"],
+)
+def test_set_default_device_belongs_to_the_thread(
+    runtime: Runtime, device: str, first: str, other: str
+) -> None:
     script = f"""
         import threading
         def other():
-            mgpuSetDefaultDevice(1)
+            {other}
             {ALLOCATE}
+        {first}
         {ALLOCATE}
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
         {ALLOCATE}
     """
-    done = runtime.run(script, device="cuda", cuda="9.0,8.0").ok()
+    done = runtime.run(script, device=device, cuda="9.0,8.0").ok()
     assert done.called("cuMemAlloc") == [f"cuMemAlloc ctx={c} 16" for c in (0, 1, 0)]
-
-
-def test_threads_that_never_chose_use_the_environment_s_device(runtime: Runtime) -> None:
-    script = f"""
-        import threading
-        mgpuSetDefaultDevice(0)
-        {ALLOCATE}
-        thread = threading.Thread(target=lambda: {ALLOCATE})
-        thread.start()
-        thread.join()
-    """
-    done = runtime.run(script, device="cuda:1", cuda="9.0,8.0").ok()
-    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=0 16", "cuMemAlloc ctx=1 16"]
 
 
 def test_a_module_is_loaded_on_each_device_that_launches_it(runtime: Runtime) -> None:
