@@ -30,11 +30,8 @@ def test_options_reach_the_target(here: Path) -> None:
     assert (target.kind, target.chip, target.features) == ("nvvm", "sm_90a", "+ptx80")
     assert (target.opt_level, target.fast_math, target.debug) == (1, True, True)
     assert (target.device_libs, target.passes) == ((here / "lib.ll",), "builtin.module(cse)")
-
-
-def test_checks_are_a_list() -> None:
-    made = project("-t", "cpu", "--sanitize", "race,bounds").targets["cpu"]
-    assert made.sanitize == (Sanitize.BOUNDS, Sanitize.RACE)
+    checked = project("-t", "cpu", "--sanitize", "race,bounds").targets["cpu"]
+    assert checked.sanitize == (Sanitize.BOUNDS, Sanitize.RACE)
 
 
 def test_defaults_are_those_of_a_project_file() -> None:

@@ -134,11 +134,32 @@ def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
     assert isinstance(error, StepCrashedError) and "Assertion" in error.output.splitlines()[0]
 
 
-def test_a_step_error_arrives_unchanged(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "fail"))
-    assert type(error) is StepError
-    assert (error.message, error.hint, error.output) == ("no", "hint", "output")
-    assert error.stage == "stage of fail"
+# The type of an error; what is in its message, in its hint and in its output.
+ERRORS: dict[str, tuple[type[StepError], str, str, str]] = {
+    "fail": (StepError, "no", "hint", "output"),
+    # These are no internal errors.
+    "fill the disk": (NoRoomError, "cannot write to FOLDER: No space left on device", "--build-dir", ""),
+    "recurse": (StepError, "nested too deeply to be compiled for this target", "functions of their own", ""),
+    "exit": (StepError, "internal error: SystemExit: 0", "report", "Traceback"),
+    "unpicklable": (
+        StepError,
+        "internal error: the answer of the step cannot be sent: stubborn",
+        "report",
+        "Traceback",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_an_error_of_a_step_arrives(executor: LocalExecutor, tmp_path: Path, what: str) -> None:
+    kind, message, hint, output = ERRORS[what]
+    error = error_of(executor, make_job(tmp_path / "w", what))
+    assert type(error) is kind
+    assert message.replace("FOLDER", str(tmp_path.parent)) in error.message
+    assert hint in error.hint
+    assert (output in error.output) if output else not error.output
+    assert error.stage == ("" if "internal" in message else f"stage of {what}")
+    assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
 
 
 def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
@@ -151,29 +172,6 @@ def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
     assert error.message == "internal error: KeyError: 'missing'"
     assert "Traceback" in error.output and "in fail" in error.output
     assert "report" in error.hint
-
-
-def test_a_full_disk_is_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "fill the disk"))
-    assert error.message == f"cannot write to {tmp_path.parent}: No space left on device"
-    assert isinstance(error, NoRoomError)
-    assert "--build-dir" in error.hint and not error.output
-
-
-def test_operations_nested_too_deeply_are_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "recurse"))
-    assert error.message == "operations are nested too deeply to be compiled for this target"
-    assert error.stage == "stage of recurse"
-    assert "functions of their own" in error.hint and not error.output
-
-
-def test_a_job_that_calls_exit_has_failed(executor: LocalExecutor, tmp_path: Path) -> None:
-    assert "SystemExit" in error_of(executor, make_job(tmp_path / "w", "exit")).message
-
-
-def test_an_answer_that_cannot_be_unpickled_harms_nobody(executor: LocalExecutor, tmp_path: Path) -> None:
-    assert "cannot be sent: stubborn" in error_of(executor, make_job(tmp_path / "w", "unpicklable")).message
-    assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
 
 
 def test_an_answer_larger_than_any_buffer(executor: LocalExecutor, tmp_path: Path) -> None:
