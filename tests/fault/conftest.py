@@ -46,3 +46,11 @@ def pristine(small_runtime: None, tmp_path: Path) -> Path:
     world = make_world(tmp_path / "pristine")
     build(world, 0, tmp_path / "pristine" / "cache")
     return tmp_path / "pristine"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project for clusters that was built on this machine, into the folder ``build``."""
+    from fault.dask_builds import make_project
+
+    return make_project(tmp_path_factory.mktemp("project"))

@@ -7,12 +7,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
 from e2e.command import Outcome, gpubuild, seed
 from fault.dask_cluster import PATIENCE, Cluster
 from once import once
 
+# Who imports this is skipped, too. Importing Dask here would change how errors are pickled.
+if find_spec("distributed") is None:
+    pytest.skip("Dask is not installed", allow_module_level=True)
 SOURCES = 2
 KERNEL = """\
 gpu.module @kernels_{number} {{

@@ -20,7 +20,7 @@ class Cluster:
     ``variables`` are for all of them: those of certificates, for example.
     """
 
-    def __init__(self, folder: Path, *, host: str = "127.0.0.1", port: int = 0, **variables: str) -> None:
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", **variables: str) -> None:
         self.folder = folder
         self.file = folder / "scheduler.json"
         self._host = host
@@ -29,7 +29,7 @@ class Cluster:
         self._started: list[subprocess.Popen[bytes]] = []
         self.scheduler = self._start(
             *("distributed.cli.dask_scheduler", "--scheduler-file", str(self.file), "--no-dashboard"),
-            *("--host", host, "--port", str(port)),
+            *("--host", host, "--port", "0"),
         )
         wait_until(self.file.exists)
 

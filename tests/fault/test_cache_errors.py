@@ -125,17 +125,15 @@ def test_an_index_locked_by_a_dead_client(holder: sqlite3.Connection, tmp_path: 
         assert after.stats().records == 2
 
 
-def test_an_index_locked_by_a_client_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_locked_by_a_client_that_works(tmp_path: Path, holder: sqlite3.Connection) -> None:
     """All that others stored is still in the database's journal."""
-    monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
     result, files = make_result(tmp_path / "out")
     with closing(DiskStore(tmp_path / "cache")) as other:
-        assert other.publish(KEY, result, files)
-        with closing(sqlite3.connect(tmp_path / "cache/index/cache.db", isolation_level=None)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
-            with closing(DiskStore(tmp_path / "cache")) as reader:
-                assert reader.lookup(KEY) == result
-                (warning,) = reader.warnings
+        assert other.publish(OTHER_KEY, result, files)
+        holder.execute("BEGIN IMMEDIATE")
+        with closing(DiskStore(tmp_path / "cache")) as reader:
+            assert reader.lookup(OTHER_KEY) == result
+            (warning,) = reader.warnings
     assert "locked" in warning
 
 

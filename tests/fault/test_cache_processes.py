@@ -200,18 +200,12 @@ def test_blobs_are_durable_before_the_record(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Index, "write", write)
     with closing(DiskStore(tmp_path / "cache")) as store:
         assert store.lookup(KEY) is None  # makes what a cache consists of
-        events.clear()
-        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-        # Contents, then names, then the folders of the names, then the record.
-        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
-        events.clear()
-        for folder in (tmp_path / "cache" / "cas").iterdir():
-            shutil.rmtree(folder)
-        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 3 + ["record"]
-        events.clear()
-        for folder in (tmp_path / "cache" / "cas").iterdir():
-            next(folder.iterdir()).unlink()
-        assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
-        # The names of both folders are durable already.
-        assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * 2 + ["record"]
+        # A new cache; one that lost the folders of its blobs; one that lost blobs, whose folders' names
+        # are durable already.
+        for lost, folders in (("", 3), ("*", 3), ("*/*", 2)):
+            for path in (tmp_path / "cache" / "cas").glob(lost) if lost else ():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            events.clear()
+            assert store.publish(KEY, *make_result(tmp_path / "out", {"one": b"1", "two": b"2"}))
+            # Contents, then names, then the folders of the names, then the record.
+            assert events == ["sync tmp"] * 2 + ["rename"] * 2 + ["sync cas"] * folders + ["record"], lost

@@ -122,7 +122,10 @@ def test_a_corrupt_index(pristine: Path, right: list[bytes], damage: str) -> Non
             (database.parent / f"{index.DATABASE}-wal").write_bytes(random.Random(2).randbytes(9000))
     shutil.rmtree(pristine / "build")
     world = make_world(pristine)
-    assert build(world, 0, pristine / "cache").ok
+    report = build(world, 0, pristine / "cache")
+    assert report.ok
+    assert damage != "noise" or [w for w in report.warnings if w.endswith("a new one was started")]
+    assert len(report.warnings) == len(list((pristine / "cache/quarantine").iterdir())) <= 1, "set aside once"
     assert (pristine / PROGRAM).read_bytes() == right[0]
     check(world, pristine / "cache", right, variant=2)
 

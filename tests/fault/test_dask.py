@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from fault.dask_builds import (
     arguments,
     begin,
     ends_well,
-    make_project,
     outputs,
     project_file,
     project_for,
@@ -24,16 +22,6 @@ from fault.dask_builds import (
     workers,
 )
 from fault.dask_cluster import PATIENCE, Cluster, children, wait_until
-
-# Importing it here would change how errors are pickled.
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built on this machine, into the folder ``build``."""
-    return make_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")

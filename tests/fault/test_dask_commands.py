@@ -94,6 +94,9 @@ def test_doctor_with_workers_that_do_not_answer(
     assert re.search(r"unused +like-us +1 step at once +no answer after 2 s", done.out)
 
 
+WITH_A_PASSWORD = "contains a user name or a password: Dask has neither"
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -102,12 +105,20 @@ def test_doctor_with_workers_that_do_not_answer(
         (("worker",), "name either the ADDRESS of a scheduler or its --scheduler-file"),
         (("worker", "tcp://192.0.2.1:1"), "is not encrypted"),
         (("worker", "tls://h:1", "--memory", "much"), "'much'"),
+        (("doctor", "--remote", "--executor", "dask:tls://me:s3cret@host:8786"), WITH_A_PASSWORD),
+        (("build", "--executor", "dask:tls://me:s3cret@host:8786"), WITH_A_PASSWORD),
+        (("worker", "tls://me:s3cret@host:8786"), WITH_A_PASSWORD),
     ],
 )
 def test_usage(arguments: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    (tmp_path / "targets.yaml").write_text(
+        "version: 1\ntargets: {cpu: {}}\nprograms: {p: {sources: [p.mlir]}}\n"
+    )
+    (tmp_path / "p.mlir").write_text("")
     done = gpubuild(*arguments, cwd=tmp_path)
     assert done.code == 2
     assert text in done.err
+    assert "s3cret" not in done.out + done.err
 
 
 def test_doctor_without_a_scheduler(tmp_path: Path) -> None:

@@ -8,24 +8,19 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from conftest import fill
-
-# Importing it here would change how errors are pickled.
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
-from fault.dask_builds import arguments, make_project, outputs, project_for
+from fault.dask_builds import arguments, outputs, project_for
 from fault.dask_cluster import Cluster, children, wait_until
 from fault.test_dask_commands import certificates
+from unit.cache.servers import free_port
 
 POINTS = int(os.environ.get("GPUBUILD_TEST_FAULTS", "0"))
 _QUICK = ("disk", "tcp")  # test_dask kills and stops processes
@@ -36,12 +31,6 @@ _MARK = "GPUBUILD_TEST_BUILD"
 _CAN_ADMINISTER = os.geteuid() == 0
 # For Python's start, so for agents, too. It also names compiled modules, of which none shall be left.
 FAKE_PYTHON = "import sys\nsys.dont_write_bytecode = True\nsys.implementation.cache_tag = 'cpython-399'\n"
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built on this machine, into the folder ``build``."""
-    return make_project(tmp_path_factory.mktemp("project"))
 
 
 class Build:
@@ -155,21 +144,21 @@ def wait_at_random(build: Build, name: str, point: int) -> None:
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(PROCESSES))
-def test_a_killed_process(project: Path, tmp_path: Path, what: str, point: int) -> None:
+def test_a_killed_process(local: Path, tmp_path: Path, what: str, point: int) -> None:
     with started(tmp_path / "cluster") as (cluster, nanny):
-        build = Build(project, cluster, f"killed_{what}_{point}")
+        build = Build(local, cluster, f"killed_{what}_{point}")
         wait_at_random(build, f"kill {what}", point)
         _signal(signal.SIGKILL, PROCESSES[what](cluster, nanny))
         build.check()
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(STOPPED))
-def test_a_stopped_process(project: Path, tmp_path: Path, what: str, point: int) -> None:
+def test_a_stopped_process(local: Path, tmp_path: Path, what: str, point: int) -> None:
     """It neither answers nor ends."""
     stopped: list[int] = []
     try:
         with started(tmp_path / "cluster") as (cluster, nanny):
-            build = Build(project, cluster, f"stopped_{what}_{point}")
+            build = Build(local, cluster, f"stopped_{what}_{point}")
             wait_at_random(build, f"stop {what}", point)
             stopped = PROCESSES[what](cluster, nanny)
             _signal(signal.SIGSTOP, stopped)
@@ -179,24 +168,18 @@ def test_a_stopped_process(project: Path, tmp_path: Path, what: str, point: int)
         _signal(signal.SIGCONT, stopped)
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest.mark.parametrize(("scheme", "point"), _cases(("tcp", "tls")))
-def test_latency_and_losses(project: Path, tmp_path: Path, scheme: str, point: int) -> None:
+def test_latency_and_losses(local: Path, tmp_path: Path, scheme: str, point: int) -> None:
     """50 ms each way and 1 % of the segments lost between the scheduler and everything else."""
     variables = {}
     if scheme == "tls":
         if shutil.which("openssl") is None:
             pytest.skip("openssl is not installed")
         variables = certificates(tmp_path)
-    port, far = _free_port(), _free_port()
-    with Cluster(tmp_path / "cluster", port=port, **variables) as cluster:
+    with Cluster(tmp_path / "cluster", **variables) as cluster:
+        port, far = cluster.address.rpartition(":")[2], free_port()
         seed = str(random.Random(f"{SEED} {scheme} {point}").randrange(1 << 30))
-        cluster.run("fault.relay", str(far), str(port), "50", "0.01", seed)
+        cluster.run("fault.relay", str(far), port, "50", "0.01", seed)
         relayed = tmp_path / "relayed.json"
         relayed.write_text(cluster.file.read_text().replace(f"127.0.0.1:{port}", f"127.0.0.1:{far}"))
         cluster.file = relayed
@@ -204,17 +187,17 @@ def test_latency_and_losses(project: Path, tmp_path: Path, scheme: str, point: i
         cluster.start_worker("w2")
         cluster.wait_for_workers(2)
         assert cluster.address == f"{scheme}://127.0.0.1:{far}"
-        assert Build(project, cluster, f"{scheme}_{point}", **variables).check()
+        assert Build(local, cluster, f"{scheme}_{point}", **variables).check()
         cluster.end_by_force()
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(("ptxas", "python")))
-def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: str, point: int) -> None:
+def test_a_worker_with_other_tools_joins(local: Path, tmp_path: Path, what: str, point: int) -> None:
     (tmp_path / "sitecustomize.py").write_text(FAKE_PYTHON)
     with Cluster(tmp_path / "cluster") as cluster:
         first = cluster.start_worker("w1")
         cluster.wait_for_workers(1)
-        build = Build(project, cluster, f"joins_{what}_{point}")
+        build = Build(local, cluster, f"joins_{what}_{point}")
         wait_at_random(build, f"join {what}", point)
         if what == "ptxas":
             cluster.start_worker("other", GPUBUILD_PTXAS=shutil.which("true") or "")
@@ -228,12 +211,12 @@ def test_a_worker_with_other_tools_joins(project: Path, tmp_path: Path, what: st
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(("disk",)))
-def test_a_full_disk(project: Path, tmp_path: Path, small_disk: Path, what: str, point: int) -> None:
+def test_a_full_disk(local: Path, tmp_path: Path, small_disk: Path, what: str, point: int) -> None:
     with Cluster(tmp_path / "cluster") as cluster:
         cluster.start_worker("w1", TMPDIR=str(small_disk))
         cluster.start_worker("w2")
         cluster.wait_for_workers(2)
-        build = Build(project, cluster, f"{what}_{point}")
+        build = Build(local, cluster, f"{what}_{point}")
         wait_at_random(build, what, point)
         fill(small_disk)
         build.check()
@@ -286,12 +269,12 @@ def network() -> Iterator[Network]:
 
 
 @pytest.mark.parametrize(("what", "point"), _cases(("for good", "for a while")))
-def test_a_partition(project: Path, tmp_path: Path, network: Network, what: str, point: int) -> None:
+def test_a_partition(local: Path, tmp_path: Path, network: Network, what: str, point: int) -> None:
     with Cluster(tmp_path / "cluster", host=network.here) as cluster:
         cluster.start_worker("near")
         cluster.start_worker("far", "--host", network.there, before=["ip", "netns", "exec", network.name])
         cluster.wait_for_workers(2)
-        build = Build(project, cluster, f"partition_{what[-4:].strip()}_{point}", "--insecure-remote")
+        build = Build(local, cluster, f"partition_{what[-4:].strip()}_{point}", "--insecure-remote")
         wait_at_random(build, what, point)
         network.set_link("down")
         if what == "for a while":

@@ -1,25 +1,15 @@
-"""Files of over 1 MB travel through the remote cache: one that is gone from it is in the message instead."""
+"""Files of over 1 MB, as one source has, travel through the remote cache, or in the message instead."""
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from e2e.command import gpubuild
-from fault.dask_builds import arguments, make_project, outputs, project_for, two_workers, workers
+from fault.dask_builds import arguments, outputs, project_for, two_workers, workers
 from fault.dask_cluster import Cluster
 from unit.cache.servers import LOCATION, NGINX, nginx
 
-# Importing it here would change how errors are pickled.
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed (apt-get install nginx-light)")
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built on this machine, into the folder ``build``. One source has over 1 MB."""
-    return make_project(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")

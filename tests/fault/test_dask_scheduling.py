@@ -3,19 +3,15 @@
 import json
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from e2e.built_examples import built_examples
 from e2e.command import ROOT, gpubuild, run_module, seed
 from e2e.scons_project import copy_of_the_project, scons, the_project
-from fault.dask_builds import make_project, outputs, remote, workers
+from fault.dask_builds import outputs, remote, workers
 from fault.dask_cluster import Cluster
 
-# Importing it here would change how errors are pickled.
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
 FILES = int(os.environ.get("GPUBUILD_TEST_CLUSTER", "2"))
 ALL = 40  # 484 steps
 
@@ -83,12 +79,6 @@ dask.run_messages = note_size
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that was built on this machine, into the folder ``build``. One source has over 1 MB."""
-    return make_project(tmp_path_factory.mktemp("project"))
-
-
-@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two workers, which note in the files `sizes` and `counted` of the folder what they do."""
     folder = tmp_path_factory.mktemp("cluster")
@@ -123,43 +113,35 @@ def executor(cluster: Cluster) -> str:
     return f"dask:{cluster.address}"
 
 
-@pytest.mark.parametrize(("mixed", "what"), [("refuses",) * 2, ("kills",) * 2], indirect=["mixed"])
-def test_what_one_refused_or_killed_runs_elsewhere(local: Path, mixed: Cluster, what: str) -> None:
-    done = remote(local, mixed, what)
+# What the bad worker does; options of the build and of the cluster; who runs the steps, or what is said.
+BAD_WORKERS = [
+    ("refuses", [], {}, "the good worker"),
+    ("kills", [], {}, "the good worker"),
+    ("refuses", [], {"retries": 0}, "ran on this machine: a worker"),
+    ("kills", [], {"retries": 0}, "ran on this machine: a worker"),
+    ("nonsense", [], {}, ""),
+    ("loses", [], {}, "both workers"),  # an answer: the step runs on a worker again
+    ("sleeps", ["-j1"], {"only": False, "timeouts": {"step": 1800}}, "machine: the workers took longer"),
+]
+
+
+@pytest.mark.parametrize(("mixed", "more", "execute", "who"), BAD_WORKERS, indirect=["mixed"])
+def test_a_bad_worker_beside_a_good_one(
+    local: Path, mixed: Cluster, more: list[str], execute: dict[str, object], who: str
+) -> None:
+    folder = f"bad_{len(list(local.iterdir()))}"
+    done = remote(local, mixed, folder, *more, **execute)
     assert done.code == 0, done.err
-    assert set(workers(done)) == {"good"}
-    assert "on this machine" not in done.err
-    assert outputs(local / what) == outputs(local / "build")
-    folder = f"without_retries_{what}"
-    done = remote(local, mixed, folder, retries=0)
-    assert done.code == 0, done.err
-    assert "ran on this machine: a worker" in done.err
     assert outputs(local / folder) == outputs(local / "build")
-
-
-@pytest.mark.parametrize("mixed", ["nonsense"], indirect=True)
-def test_nonsense_from_a_worker_ends_no_build(local: Path, mixed: Cluster) -> None:
-    done = remote(local, mixed, "nonsense")
-    assert done.code == 0, done.err
-    assert outputs(local / "nonsense") == outputs(local / "build")
-
-
-@pytest.mark.parametrize("mixed", ["loses"], indirect=True)
-def test_a_step_whose_answer_is_lost_runs_on_a_worker_again(local: Path, mixed: Cluster) -> None:
-    done = remote(local, mixed, "lost")
-    assert done.code == 0, done.err
-    assert (mixed.folder / "tmp/lost").exists()
-    assert "on this machine" not in done.err
-    assert outputs(local / "lost") == outputs(local / "build")
-
-
-@pytest.mark.parametrize("mixed", ["sleeps"], indirect=True)
-def test_a_step_that_takes_long_is_started_here_too(local: Path, mixed: Cluster) -> None:
-    done = remote(local, mixed, "slow", "-j1", only=False, timeouts={"step": 1800})
-    assert done.code == 0, done.err
-    assert "bad" not in workers(done)
-    assert "ran on this machine: the workers took longer" in done.err
-    assert outputs(local / "slow") == outputs(local / "build")
+    if who == "both workers":
+        assert (mixed.folder / "tmp/lost").exists()
+    else:
+        assert "bad" not in workers(done)
+    if who in ("the good worker", "both workers"):
+        assert "on this machine" not in done.err
+        assert "good" in workers(done)
+    else:
+        assert who in done.err
 
 
 def test_without_workers_steps_run_here(local: Path, tmp_path: Path) -> None:

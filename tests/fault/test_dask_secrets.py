@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
 from e2e.command import gpubuild
+from fault.dask_builds import arguments, make_project, project_for, workers
 from fault.dask_cluster import Cluster, wait_until
 from fault.far_server import serve
 from unit.cache.servers import Raw, free_port
-
-if find_spec("distributed") is None:
-    pytest.skip("Dask is not installed", allow_module_level=True)
-from fault.dask_builds import arguments, make_project, project_for, workers
 
 SECRETS = {
     "GPUBUILD_REMOTE_TOKEN": "t0ken-of-the-cache",
@@ -51,20 +46,3 @@ def test_nothing_that_is_sent_or_kept_has_a_secret(tmp_path: Path) -> None:
     texts |= {str(path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for secret in (*SECRETS.values(), *OF_WORKERS.values()):
         assert not [where for where, data in texts.items() if secret.encode() in data], secret
-
-
-@pytest.mark.parametrize(
-    "command", [("doctor", "--remote", "--executor"), ("build", "--executor"), ("worker",)]
-)
-def test_an_address_with_a_password_is_refused_and_not_shown(
-    command: tuple[str, ...], tmp_path: Path
-) -> None:
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {p: {sources: [p.mlir]}}\n"
-    )
-    (tmp_path / "p.mlir").write_text("")
-    dask = "" if command == ("worker",) else "dask:"
-    done = gpubuild(*command, f"{dask}tls://me:s3cret@host:8786", cwd=tmp_path)
-    assert done.code == 2
-    assert "contains a user name or a password: Dask has neither" in done.err
-    assert "s3cret" not in done.out + done.err

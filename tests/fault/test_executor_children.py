@@ -169,17 +169,12 @@ def executor():
         yield made
 
 
-def test_a_tool_ends_with_its_job_at_the_time_out(executor: LocalExecutor, folder: Path) -> None:
-    error = executor.submit(make_job(folder / "w", "tool", timeout_seconds=0.3)).exception(PATIENCE)
-    assert isinstance(error, StepCrashedError) and "timed out" in error.message
+@pytest.mark.parametrize(("what", "seconds"), [("tool", 0.3), ("leave a tool", 0.0)])
+def test_a_tool_ends_with_its_job(executor: LocalExecutor, folder: Path, what: str, seconds: float) -> None:
+    """At the time-out, or when it was left behind."""
+    error = executor.submit(make_job(folder / "w", what, timeout_seconds=seconds)).exception(PATIENCE)
+    assert not seconds or (isinstance(error, StepCrashedError) and "timed out" in error.message)
     assert len(alive(folder)) <= 1, "only what has left the group may still be there"
-    executor.close()
-    assert alive(folder) == []
-
-
-def test_a_tool_left_behind_ends_with_its_job(executor: LocalExecutor, folder: Path) -> None:
-    executor.submit(make_job(folder / "w", "leave a tool")).exception(PATIENCE)
-    assert len(alive(folder)) <= 1
     executor.close()
     assert alive(folder) == []
 

@@ -106,6 +106,8 @@ def test_a_header_that_comes_to_stand_before_another_is_noticed(project: Path, n
 )
 @pytest.mark.parametrize("file", ["main.c", "own.h"])
 def test_what_asks_which_files_exist_is_never_known(project: Path, file: str, text: str) -> None:
+    other_questions = "#if __has_attribute(pure) && __has_builtin(__builtin_trap)\n#endif\n"
+    (project / "src" / file).write_text(other_questions)
     assert around(project) != ""
     (project / "src" / file).write_text(text)
     assert around(project) == ""
@@ -116,12 +118,6 @@ def test_a_macro_of_the_project_file_may_ask(project: Path) -> None:
     asks = replace(step(project), params=params)
     assert to_store(result(project), asks, project) is None
     assert not surroundings(result(project).discovered, asks, project).known
-
-
-def test_other_questions_to_the_compiler_are_known(project: Path) -> None:
-    asks = "#if __has_attribute(pure) && __has_builtin(__builtin_trap)\n#endif\n"
-    (project / "src/main.c").write_text(asks)
-    assert around(project) != ""
 
 
 def test_warnings_are_of_one_file(project: Path) -> None:

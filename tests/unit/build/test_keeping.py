@@ -13,7 +13,6 @@ from gpubuild.build import step_runner
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.upkeep import collect
 from gpubuild.cache.store import NullStore
-from gpubuild.errors import InterruptedBuildError
 from gpubuild.model.digest import Digest
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import BuildReport, Status
@@ -195,30 +194,6 @@ def test_what_a_result_makes_ready_begins_first(world: World, told: list[str]) -
     assert told.index("stored binary,images") > told.index("ran app/link")
     # Few wait: as many as there are workers, what just ended and what ended meanwhile.
     assert all(sum(r < n for r in ran) - sum(s < n for s in stored) <= 8 for n in range(len(told)))
-
-
-def test_nothing_is_stored_twice(world: World, told: list[str]) -> None:
-    world.build()
-    told.clear()
-    assert {s.status for s in world.build().steps} == {Status.UP_TO_DATE}
-    assert told == []
-
-
-def test_an_interrupted_build_loses_nothing_that_it_made(world: World, told: list[str]) -> None:
-    def engine(job: Job) -> JobResult:
-        if job.step_id == "app/link":
-            raise KeyboardInterrupt
-        return fake_engine(job)
-
-    world.engine = engine
-    with pytest.raises(InterruptedBuildError):
-        world.build()
-    world.engine = fake_engine
-    world.build()
-    assert world.ran() == {"app/link"}
-    assert isinstance(world.store, MemoryStore)
-    kept = {record.key for record in world.builder().state.records().values()}
-    assert kept == set(world.store.records)
 
 
 def test_large_links_are_not_stored(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

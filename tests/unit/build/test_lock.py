@@ -117,19 +117,15 @@ def test_a_file_system_without_lasting_numbers_of_files(
     assert not is_held(layout_of(tmp_path))
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "build").write_text("in the way")
-    with (
-        pytest.raises(UsageError, match="cannot use the build folder"),
-        build_lock(layout_of(tmp_path), Silent()),
-    ):
-        pass
-
-
-def test_a_link_in_place_of_the_lock(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lock", ["file in the way", "link"])
+def test_a_folder_that_cannot_be_made(tmp_path: Path, lock: str) -> None:
+    """And a lock file that is a link, which is not followed."""
     layout = layout_of(tmp_path)
-    layout.private.mkdir(parents=True)
-    layout.lock_file.symlink_to(tmp_path / "elsewhere")
+    if lock == "link":
+        layout.private.mkdir(parents=True)
+        layout.lock_file.symlink_to(tmp_path / "elsewhere")
+    else:
+        layout.build_dir.write_text("in the way")
     with pytest.raises(UsageError, match="cannot use the build folder"), build_lock(layout, Silent()):
         pass
     assert not (tmp_path / "elsewhere").exists()
@@ -143,10 +139,10 @@ def test_a_build_follows_no_link_in_its_folder(tmp_path: Path) -> None:
     layout.private.mkdir(parents=True)
     (layout.private / "work").symlink_to(tmp_path / "elsewhere")
     (layout.private / "builds.jsonl").symlink_to(tmp_path / "elsewhere/precious")
-    (tmp_path / "main.c").write_text("error")
+    (tmp_path / "main.c").write_text("#error no")
     project = make_project(tmp_path, make_program(tmp_path, "app", "main.c"))
     options = BuildOptions(build_dir=layout.build_dir, use_cache=False)
-    with open_builder(project, Settings(), options, threads=False) as builder:
+    with open_builder(project, Settings.from_environ(), options, threads=False) as builder:
         assert not builder.build().ok
     assert (tmp_path / "elsewhere/precious").read_text() == "mine"
     assert (layout.private / "builds.jsonl").read_text()

@@ -105,17 +105,16 @@ def test_nothing_to_do_leaves_no_line(tmp_path: Path) -> None:
     assert not write(tmp_path, status=Status.UP_TO_DATE).exists()
 
 
-def test_a_log_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
-    (tmp_path / "private").write_text("a file, not a folder")
+@pytest.mark.parametrize("what", ["folder", "log"])
+def test_a_log_that_cannot_be_written_is_no_failure(tmp_path: Path, what: str) -> None:
+    """Where there is a file for its folder, or a link, which is not followed."""
+    file = tmp_path / ("private" if what == "folder" else "precious")
+    file.write_text("mine")
+    if what == "log":
+        (tmp_path / "private").mkdir()
+        (tmp_path / "private/log").symlink_to(file)
     write(tmp_path)
-
-
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "private").mkdir()
-    (tmp_path / "precious").write_text("mine")
-    (tmp_path / "private/log").symlink_to(tmp_path / "precious")
-    write(tmp_path)
-    assert (tmp_path / "precious").read_text() == "mine"
+    assert file.read_text() == "mine"
 
 
 @pytest.mark.parametrize(

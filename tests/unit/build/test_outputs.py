@@ -73,21 +73,6 @@ def test_what_was_placed_is_not_stale(tmp_path: Path, outputs: StepOutputs) -> N
     assert (tmp_path / "step/text").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda folder: (folder / "text").unlink(), "output text had been deleted"),
-        (lambda folder: (folder / "text").write_bytes(b"edited"), "output text had been edited"),
-        (lambda folder: (folder / "program").chmod(0o644), "output program was not executable any more"),
-    ],
-    ids=["deleted", "edited", "chmod"],
-)
-def test_why_it_is_stale(tmp_path: Path, outputs: StepOutputs, damage, said: str) -> None:
-    step, record = placed(outputs, tmp_path / "step")
-    damage(tmp_path / "step")
-    assert outputs.stale(step, record) == said
-
-
 def test_an_equal_steps_outputs_are_copied_unless_they_were_edited(
     tmp_path: Path, outputs: StepOutputs
 ) -> None:

@@ -60,16 +60,6 @@ def test_a_removed_program_goes_with_its_folder(world: World) -> None:
     assert (world.root / "build/other/other").exists()
 
 
-def test_one_of_two_sources_of_a_program(world: World) -> None:
-    world.programs(make_program(world.root, "app", "app.mlir", "other.mlir", "main.c"), other(world))
-    assert world.build().ok
-    assert (world.root / "build/app/host.app.o").exists()
-    world.programs(make_program(world.root, "app", "app.mlir", "main.c"), other(world))
-    assert world.build().ok
-    assert not list((world.root / "build/app").glob("host.app.*"))
-    assert not list((world.root / "build/app").glob("o.*"))
-
-
 @pytest.mark.parametrize("request_", [{"programs": ("app",)}, {"targets": ("sm_60",)}, {"dry_run": True}])
 def test_what_was_not_asked_for_is_no_leftover(world: World, request_: dict) -> None:
     before = files(world)

@@ -65,7 +65,12 @@ def refused(directory: Path, url: str, scratch: Path) -> str:
     return warning
 
 
-def test_an_authority_that_is_not_known(url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", ["the system's", "another"])
+def test_an_authority_that_is_not_known(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    if known == "another":
+        monkeypatch.setenv("SSL_CERT_FILE", str(make_certificate(tmp_path / "other").authority))
     warning = refused(tmp_path / "cache", url, tmp_path)
     assert "its certificate is not trusted: " in warning
     assert "SSL_CERT_FILE" in warning
@@ -75,14 +80,6 @@ def test_an_authority_that_is_not_known(url: str, tmp_path: Path) -> None:
 def test_a_certificate_for_another_host(url: str, tmp_path: Path) -> None:
     warning = refused(tmp_path / "cache", url.replace("localhost", "127.0.0.1"), tmp_path)
     assert "IP address mismatch" in warning and "the name that the certificate is for" in warning
-
-
-def test_a_certificate_of_another_authority(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = make_certificate(tmp_path / "other")
-    monkeypatch.setenv("SSL_CERT_FILE", str(other.authority))
-    assert "its certificate is not trusted: " in refused(tmp_path / "cache", url, tmp_path)
 
 
 @pytest.mark.usefixtures("trusted")

@@ -95,12 +95,13 @@ def test_the_environment_goes_before_the_project_file(tmp_path: Path) -> None:
     assert not (tmp_path / "c").exists()
 
 
-def test_without_a_remote_no_http_is_imported() -> None:
+def test_a_store_that_is_opened_imports_nothing_dear() -> None:
+    """Without a remote cache, none of HTTP."""
     code = (
         "import sys; from pathlib import Path; from gpubuild.cache.open_store import open_store;"
         "from gpubuild.model.project import CacheConfig;"
         "open_store(CacheConfig(directory=Path('/nonexistent')));"
-        "sys.exit(bool({'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"
+        "sys.exit(bool({'sqlite3', 'http.client', 'ssl', 'netrc', 'zlib'} & {*sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

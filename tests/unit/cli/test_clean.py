@@ -104,13 +104,26 @@ def test_paths_that_climb_out_are_not_followed(project: Path) -> None:
     assert not (project / "build/saxpy/saxpy").exists()
 
 
-@pytest.mark.parametrize("folder", [".", "..", "/"])
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        (".", "refusing to clean"),
+        ("..", "refusing to clean"),
+        ("/", "refusing to clean"),
+        ("src", "was not made by gpubuild"),
+        ("link", ""),
+    ],
+)
 def test_folders_that_hold_more_than_a_build_are_refused(
-    project: Path, folder: str, capsys: pytest.CaptureFixture[str]
+    project: Path, folder: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And a folder of a stranger, and a link to one of ours."""
+    (project / "src").mkdir()
+    (project / "src/precious.c").write_text("x")
+    (project / "link").symlink_to(project / "build")
     before = left(project)
     assert main(["clean", "--build-dir", folder]) == 2
-    assert "refusing to clean" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert left(project) == before
 
 
@@ -121,20 +134,6 @@ def test_the_projects_own_folder_is_refused_from_elsewhere(
     arguments = ["clean", "-f", str(project / "targets.yaml"), "--build-dir"]
     assert main([*arguments, str(project)]) == 2
     assert main([*arguments, str(project / "build")]) == 0
-
-
-def test_a_strangers_folder_is_refused(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "src").mkdir()
-    (project / "src/precious.c").write_text("x")
-    assert main(["clean", "--build-dir", "src"]) == 2
-    assert "was not made by gpubuild" in capsys.readouterr().err
-    assert (project / "src/precious.c").exists()
-
-
-def test_a_link_is_refused(project: Path) -> None:
-    (project / "link").symlink_to(project / "build")
-    assert main(["clean", "--build-dir", "link"]) == 2
-    assert (project / "build/saxpy/saxpy").exists()
 
 
 @pytest.mark.parametrize("arguments", [["clean"], ["clean", "-n"], ["build"]])

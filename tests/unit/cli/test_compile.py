@@ -20,8 +20,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def project(*arguments: str):
-    return temporary_project(parse(["compile", "k.mlir", "--emit", "obj", *arguments]))
+def project(*arguments: str, file: str = "k.mlir"):
+    return temporary_project(parse(["compile", file, "--emit", "obj", *arguments]))
 
 
 def test_options_reach_the_target(here: Path) -> None:
@@ -30,11 +30,8 @@ def test_options_reach_the_target(here: Path) -> None:
     assert (target.kind, target.chip, target.features) == ("nvvm", "sm_90a", "+ptx80")
     assert (target.opt_level, target.fast_math, target.debug) == (1, True, True)
     assert (target.device_libs, target.passes) == ((here / "lib.ll",), "builtin.module(cse)")
-
-
-def test_checks_are_a_list() -> None:
-    made = project("-t", "cpu", "--sanitize", "race,bounds").targets["cpu"]
-    assert made.sanitize == (Sanitize.BOUNDS, Sanitize.RACE)
+    checked = project("-t", "cpu", "--sanitize", "race,bounds").targets["cpu"]
+    assert checked.sanitize == (Sanitize.BOUNDS, Sanitize.RACE)
 
 
 def test_defaults_are_those_of_a_project_file() -> None:
@@ -63,12 +60,9 @@ def test_mistakes(arguments: str, message: str) -> None:
         project(*arguments.split())
     assert message in caught.value.message
     assert "targets.yaml:" not in caught.value.message  # there is none to look into
-
-
-@pytest.mark.parametrize(("name", "message"), [("kk.mlir", "there is no file"), ("lib.ll", "not an .mlir")])
-def test_wrong_file(name: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        temporary_project(parse(["compile", name, "-t", "sm_60", "--emit", "asm"]))
+    for name, problem in (("kk.mlir", "there is no file"), ("lib.ll", "not an .mlir")):
+        with pytest.raises(UsageError, match=problem):
+            project("-t", "sm_60", file=name)
 
 
 def test_choosing_a_module() -> None:

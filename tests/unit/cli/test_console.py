@@ -20,12 +20,9 @@ def test_an_error_without_a_place_is_called_an_error() -> None:
     assert shown(UsageError("no such thing", hint="try another")) == (
         "error: no such thing\n  hint: try another\n"
     )
-
-
-@pytest.mark.parametrize("line", [0, 3])
-def test_an_error_with_a_place_begins_with_it(line: int) -> None:
-    problem = Diagnostic(message="unknown key 'chips'", location=Location(file="targets.yaml", line=line))
-    assert shown(ConfigError([problem])).startswith("targets.yaml:")
+    for line in (0, 3):
+        problem = Diagnostic(message="unknown key 'chips'", location=Location(file="targets.yaml", line=line))
+        assert shown(ConfigError([problem])).startswith("targets.yaml:")
 
 
 def test_colour_changes_no_word() -> None:

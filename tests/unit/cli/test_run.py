@@ -73,10 +73,17 @@ def check(folder: Path, script: str, expected: str | None = None) -> Check:
 
 
 def test_a_good_run(tmp_path: Path) -> None:
-    found = check(tmp_path, "echo hello; echo 'saxpy: OK (3)'", "hello\nsaxpy: OK (3)\n")
+    """In an empty folder of its own. Without an expectation the exit code decides."""
+    found = check(tmp_path, "ls -A; touch litter; echo 'saxpy: OK (3)'", "saxpy: OK (3)\n")
     assert found.ok
     assert found.checked
     assert render(found, 8) == "saxpy     ok  OK (3)"
+    assert not (tmp_path / "litter").exists()
+    free, bad = check(tmp_path, "echo anything"), check(tmp_path, "false")
+    assert free.ok
+    assert "not compared" in render(free)
+    assert summarize([free]) == "1 program: 1 ok"
+    assert summarize([free, bad]) == "2 programs: 1 ok, 1 failed (saxpy)"
 
 
 @pytest.mark.parametrize(
@@ -106,17 +113,6 @@ def test_addresses_are_not_compared(tmp_path: Path) -> None:
     line = "Unranked Memref base@ = {} rank = 1"
     assert check(tmp_path, f"echo '{line.format('0x7f00aa')}'", line.format("0x55d1f2c0") + "\n").ok
     assert not check(tmp_path, f"echo '{line.format('nil')}'", line.format("0x55d1f2c0") + "\n").ok
-
-
-def test_programs_run_in_an_empty_folder_of_their_own(tmp_path: Path) -> None:
-    assert check(tmp_path, "ls -A; touch litter", "").ok
-    assert not (tmp_path / "litter").exists()
-
-
-def test_without_an_expectation_the_exit_code_decides(tmp_path: Path) -> None:
-    found = check(tmp_path, "echo anything")
-    assert found.ok
-    assert "not compared" in render(found)
 
 
 def test_expected_file_lies_beside_the_first_source(tmp_path: Path) -> None:
@@ -197,9 +193,3 @@ def test_the_junit_document(tmp_path: Path) -> None:
         ("p", "b", 1),
     ]
     assert (suite[1][0].get("message"), suite[1][0].text) == ("exited with 1", "<�&")
-
-
-def test_summary(tmp_path: Path) -> None:
-    good, bad = check(tmp_path, "true"), check(tmp_path, "false")
-    assert summarize([good]) == "1 program: 1 ok"
-    assert summarize([good, bad]) == "2 programs: 1 ok, 1 failed (saxpy)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.execute.jobs import make_job, nothing, run
+from unit.execute.jobs import make_job, nothing, run, wait_for
 
 from gpubuild.errors import GpubuildError, InterruptedBuildError, NoRoomError, StepCrashedError, StepError
 from gpubuild.execute.executor import Executor, LazyExecutor, early
@@ -42,6 +42,16 @@ def one_worker(**parts: Any) -> Iterator[LocalExecutor]:
 
 def output(job: Job, name: str) -> str:
     return (job.workdir / "out" / name).read_text()
+
+
+def always(job: Job) -> str:
+    return "all"
+
+
+def process_of(executor: LocalExecutor, folder: Path) -> str:
+    job = make_job(folder, "describe")
+    executor.submit(job).result(PATIENCE)
+    return output(job, "pids").split()[0]
 
 
 def test_a_job_gives_its_result(executor: LocalExecutor, tmp_path: Path) -> None:
@@ -85,23 +95,29 @@ CRASHES = {
 }
 
 
-@pytest.mark.parametrize("what", CRASHES)
-def test_a_crash_stays_alone(executor: LocalExecutor, tmp_path: Path, what: str) -> None:
-    other = executor.submit(make_job(tmp_path / "other", "slow"))
-    limit = 0.2 if "timed out" in CRASHES[what] else 0.0
-    error = error_of(executor, make_job(tmp_path / "crash", what, timeout_seconds=limit))
-    assert isinstance(error, StepCrashedError)
-    assert error.message == CRASHES[what]
-    assert error.stage == f"stage of {what}"
-    assert other.result(PATIENCE).step_id == "slow"
-    after = [executor.submit(make_job(tmp_path / f"after{n}", "quick")) for n in range(3)]
-    assert all(future.result(PATIENCE) for future in after)
-
-
-def test_llvms_last_words_are_reported(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "abort"))
-    said = ["LLVM ERROR: Cannot select: 0x…: f32 = fsin 0x…", "warning: something before"]
-    assert error.output.splitlines() == said
+@pytest.mark.parametrize("what", [*CRASHES, "fail", "exit", "leave a tool"])
+def test_a_crash_stays_alone(tmp_path: Path, what: str) -> None:
+    """The job beside it ends well, and no job follows it in its process."""
+    (tmp_path / "sleeper").symlink_to("/bin/sleep")
+    limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0
+    bad = make_job(tmp_path / "bad", what, timeout_seconds=limit)
+    with closing(LocalExecutor(2, run=run, preload=nothing, part_for=always)) as executor:
+        other = make_job(tmp_path / "other", "hold")
+        held = executor.submit(other)
+        wait_for(other.workdir / "stage")
+        before = process_of(executor, tmp_path / "before")
+        error = executor.submit(bad).exception(PATIENCE)
+        after = process_of(executor, tmp_path / "after")
+        (other.workdir / "go").write_text("go")
+        assert held.result(PATIENCE).step_id == "hold"
+    assert after != before
+    if what in CRASHES:
+        assert isinstance(error, StepCrashedError)
+        assert (error.message, error.stage) == (CRASHES[what], f"stage of {what}")
+        assert error.hint
+    if what == "abort":
+        said = ["LLVM ERROR: Cannot select: 0x…: f32 = fsin 0x…", "warning: something before"]
+        assert error.output.splitlines() == said
 
 
 def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
@@ -118,11 +134,32 @@ def test_a_real_abort_of_mlir(tmp_path: Path) -> None:
     assert isinstance(error, StepCrashedError) and "Assertion" in error.output.splitlines()[0]
 
 
-def test_a_step_error_arrives_unchanged(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "fail"))
-    assert type(error) is StepError
-    assert (error.message, error.hint, error.output) == ("no", "hint", "output")
-    assert error.stage == "stage of fail"
+# The type of an error; what is in its message, in its hint and in its output.
+ERRORS: dict[str, tuple[type[StepError], str, str, str]] = {
+    "fail": (StepError, "no", "hint", "output"),
+    # These are no internal errors.
+    "fill the disk": (NoRoomError, "cannot write to FOLDER: No space left on device", "--build-dir", ""),
+    "recurse": (StepError, "nested too deeply to be compiled for this target", "functions of their own", ""),
+    "exit": (StepError, "internal error: SystemExit: 0", "report", "Traceback"),
+    "unpicklable": (
+        StepError,
+        "internal error: the answer of the step cannot be sent: stubborn",
+        "report",
+        "Traceback",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ERRORS)
+def test_an_error_of_a_step_arrives(executor: LocalExecutor, tmp_path: Path, what: str) -> None:
+    kind, message, hint, output = ERRORS[what]
+    error = error_of(executor, make_job(tmp_path / "w", what))
+    assert type(error) is kind
+    assert message.replace("FOLDER", str(tmp_path.parent)) in error.message
+    assert hint in error.hint
+    assert (output in error.output) if output else not error.output
+    assert error.stage == ("" if "internal" in message else f"stage of {what}")
+    assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
 
 
 def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
@@ -135,29 +172,6 @@ def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
     assert error.message == "internal error: KeyError: 'missing'"
     assert "Traceback" in error.output and "in fail" in error.output
     assert "report" in error.hint
-
-
-def test_a_full_disk_is_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "fill the disk"))
-    assert error.message == f"cannot write to {tmp_path.parent}: No space left on device"
-    assert isinstance(error, NoRoomError)
-    assert "--build-dir" in error.hint and not error.output
-
-
-def test_operations_nested_too_deeply_are_no_internal_error(executor: LocalExecutor, tmp_path: Path) -> None:
-    error = error_of(executor, make_job(tmp_path / "w", "recurse"))
-    assert error.message == "operations are nested too deeply to be compiled for this target"
-    assert error.stage == "stage of recurse"
-    assert "functions of their own" in error.hint and not error.output
-
-
-def test_a_job_that_calls_exit_has_failed(executor: LocalExecutor, tmp_path: Path) -> None:
-    assert "SystemExit" in error_of(executor, make_job(tmp_path / "w", "exit")).message
-
-
-def test_an_answer_that_cannot_be_unpickled_harms_nobody(executor: LocalExecutor, tmp_path: Path) -> None:
-    assert "cannot be sent: stubborn" in error_of(executor, make_job(tmp_path / "w", "unpicklable")).message
-    assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
 
 
 def test_an_answer_larger_than_any_buffer(executor: LocalExecutor, tmp_path: Path) -> None:
@@ -175,43 +189,16 @@ def test_no_more_jobs_at_once_than_workers(executor: LocalExecutor, tmp_path: Pa
     jobs = [make_job(tmp_path / str(n), "hold") for n in range(5)]
     futures = [executor.submit(job) for job in jobs]
     quick = executor.submit(make_job(tmp_path / "quick", "quick"))
-    while not all((job.workdir / "stage").exists() for job in jobs[:2]):
-        time.sleep(0.005)
+    for job in jobs[:2]:
+        wait_for(job.workdir / "stage")
     assert [(job.workdir / "stage").exists() for job in jobs] == [True, True, False, False, False]
     (jobs[1].workdir / "go").write_text("go")
     assert futures[1].result(PATIENCE)
-    while not (jobs[2].workdir / "stage").exists():
-        time.sleep(0.005)
+    wait_for(jobs[2].workdir / "stage")
     assert not (jobs[3].workdir / "stage").exists() and not quick.done()
     for job in jobs:
         (job.workdir / "go").write_text("go")
     assert all(future.result(PATIENCE) for future in [*futures, quick])
-
-
-def test_many_jobs_through_few_workers(executor: LocalExecutor, tmp_path: Path) -> None:
-    futures = [executor.submit(make_job(tmp_path / str(n), "quick")) for n in range(60)]
-    assert {future.result(PATIENCE).step_id for future in futures} == {"quick"}
-
-
-def always(job: Job) -> str:
-    return "all"
-
-
-def process_of(executor: LocalExecutor, folder: Path) -> str:
-    job = make_job(folder, "describe")
-    executor.submit(job).result(PATIENCE)
-    return output(job, "pids").split()[0]
-
-
-@pytest.mark.parametrize("what", [*CRASHES, "fail", "exit", "leave a tool"])
-def test_no_job_follows_one_that_failed_in_its_process(tmp_path: Path, what: str) -> None:
-    (tmp_path / "sleeper").symlink_to("/bin/sleep")
-    with one_worker() as executor:
-        before = process_of(executor, tmp_path / "before")
-        limit = 0.2 if "timed out" in CRASHES.get(what, "") else 0.0
-        executor.submit(make_job(tmp_path / "bad", what, timeout_seconds=limit)).exception(PATIENCE)
-        after = process_of(executor, tmp_path / "after")
-    assert after != before
 
 
 def test_a_process_runs_a_limited_number_of_jobs_of_parts_that_it_has(tmp_path: Path) -> None:
@@ -359,8 +346,7 @@ def test_ctrl_c_at_a_fork_is_not_lost() -> None:
 
 def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_path: Path) -> None:
     futures = [executor.submit(make_job(tmp_path / str(n), "sleep")) for n in range(3)]
-    while not (tmp_path / "0" / "stage").exists():
-        time.sleep(0.005)
+    wait_for(tmp_path / "0" / "stage")
     os.kill(executor._forker, signal.SIGKILL)
     futures.append(executor.submit(make_job(tmp_path / "late", "quick")))
     for future in futures:

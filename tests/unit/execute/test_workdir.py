@@ -13,6 +13,7 @@ from gpubuild.execute.workdir import WorkArea
 
 def test_folders_are_empty_private_and_different(tmp_path: Path) -> None:
     area = WorkArea(tmp_path / "private" / "work")
+    assert not (tmp_path / "private").exists(), "nothing is made before it is needed"
     one, two = area.new(), area.new()
     assert one != two
     assert list(one.iterdir()) == list(two.iterdir()) == []
@@ -68,11 +69,6 @@ def test_nothing_is_left_when_a_session_ends(tmp_path: Path) -> None:
     del area
     gc.collect()
     assert list((tmp_path / "work").iterdir()) == []
-
-
-def test_nothing_is_made_before_it_is_needed(tmp_path: Path) -> None:
-    WorkArea(tmp_path / "work")
-    assert not (tmp_path / "work").exists()
 
 
 def killed_session(directory: Path) -> Path:

@@ -66,18 +66,14 @@ def test_cubin_agrees_with_ptxas(tmp_path: Path) -> None:
     ],
 )
 def test_hsaco(chip: str, features: str, told: str) -> None:
-    facts = describe_image(samples.hsaco(chip, features))
+    assert [k.name for k in describe_image(samples.amd_object(chip, features)).kernels] == ["store_id"]
+    facts = describe_image(samples.hsaco(chip, features))  # linked
     assert (facts.kind, facts.triple, facts.chip, facts.format) == ("rocdl", "amdgcn-amd-amdhsa", told, "bin")
     (kernel,) = facts.kernels
     assert kernel.registers > 0
     assert kernel.code_bytes > 16
     rest = replace(kernel, registers=None, code_bytes=None)
     assert rest == Kernel(name="store_id", shared_bytes=256, spill_bytes=0)
-
-
-def test_amd_object_before_linking() -> None:
-    facts = describe_image(samples.amd_object("gfx90a"))
-    assert [k.name for k in facts.kernels] == ["store_id"]
 
 
 def test_cpu_object() -> None:

@@ -59,13 +59,13 @@ def check_container(found: Inspection) -> None:
     assert [k.tier for k in cpu.kernels] == ["loop", "fibers"]
 
 
-def test_raw_container(tmp_path: Path) -> None:
-    check_container(inspect_file(written(tmp_path, pack(images()))))
-
-
-@pytest.mark.parametrize("link", [False, True])
-def test_container_in_a_section(tmp_path: Path, link: bool) -> None:
+@pytest.mark.parametrize("link", [None, False, True])
+def test_container_in_a_section(tmp_path: Path, link: bool | None) -> None:
+    """Of an object, of a shared object; and alone."""
     content = pack(images())
+    if link is None:
+        check_container(inspect_file(written(tmp_path, content)))
+        return
     data = samples.embed(content, symbol="k_binary", section=SECTION, link=link)
     # Linkers pad between the sections they join; the sample has 8 bytes of something in front.
     assert data.count(bytes(range(1, 9)) + content) == 1
@@ -185,17 +185,16 @@ def test_the_table_says_why_kernels_are_fibers() -> None:
     assert [line for line in text.splitlines() if "because" in line] == [f"@k slow: fibers because of {why}"]
 
 
-@pytest.mark.parametrize("content", [b"", b"text", b"\x7fELF", b"\0" * 100, b"\x10\xff\x10\xad"])
-def test_files_without_images_are_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(UsageError, match="file"):
-        inspect_file(written(tmp_path, content))
-
-
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="No such file"):
-        inspect_file(tmp_path / "nothing")
-    with pytest.raises(UsageError, match="directory"):
-        inspect_file(tmp_path)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(content, "file") for content in (b"", b"text", b"\x7fELF", b"\0" * 100, b"\x10\xff\x10\xad")]
+    + [("nothing", "No such file"), (".", "directory")],
+)
+def test_files_without_images_are_refused(tmp_path: Path, content: bytes | str, message: str) -> None:
+    """Nor is there one in what is no file."""
+    path = written(tmp_path, content) if isinstance(content, bytes) else tmp_path / content
+    with pytest.raises(UsageError, match=message):
+        inspect_file(path)
 
 
 def test_every_truncation_of_an_object_file_is_a_clear_error(tmp_path: Path) -> None:
@@ -222,24 +221,16 @@ def test_extract_writes_every_image_under_a_telling_name(tmp_path: Path) -> None
 
 
 def test_extract_never_leaves_its_folder(tmp_path: Path) -> None:
+    """Neither by names nor through a link, which it replaces."""
     evil = samples.image(b"data", ImageKind.CUBIN, NVVM_TRIPLE, "sm_60", module="../../a", target="/etc/x\n")
-    found = inspect_file(written(tmp_path, pack([evil, evil])))
-    paths = extract(found, tmp_path / "out")
+    path = written(tmp_path, pack([evil, evil]))
+    victim = written(tmp_path, b"precious", "victim")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "______a._etc_x_.cubin").symlink_to(victim)
+    paths = extract(inspect_file(path), tmp_path / "out")
     assert [p.name for p in paths] == ["______a._etc_x_.cubin", "______a._etc_x_.2.cubin"]
     assert {p.parent for p in paths} == {tmp_path / "out"}
-
-
-def test_extract_replaces_a_link_instead_of_writing_through_it(tmp_path: Path) -> None:
-    victim = written(tmp_path, b"precious", "victim")
-    found = inspect_file(written(tmp_path, pack(images()[:1])))
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "k.old.cubin").symlink_to(victim)
-    extract(found, tmp_path / "out")
-    assert victim.read_bytes() == b"precious"
-
-
-def test_extract_into_something_that_is_no_folder(tmp_path: Path) -> None:
-    path = written(tmp_path, pack(images()))
+    assert (victim.read_bytes(), paths[0].read_bytes()) == (b"precious", b"data")
     with pytest.raises(UsageError, match="cannot extract into"):
         extract(inspect_file(path), path)
 

@@ -1,12 +1,10 @@
-/* A CPU image for launches.c and openmp.c. */
-#include "cpu/cpu_image.h"
+/* A CPU image for launches.c, openmp.c and unloaded_library.c. */
+#include "kernels.h"
 
 gb_cpu_image gpubuild_cpu_image;
 
 /* count(ptr {running, most, done}): how many threads are in it at once, and how often it has run. */
-static void count(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                  char *contexts) {
-    (void)shared, (void)dynamic, (void)contexts;
+KERNEL(count) {
     int64_t *counts = *(int64_t **)launch->params[0];
     int64_t running = __atomic_add_fetch(&counts[0], 1, __ATOMIC_SEQ_CST);
     int64_t most = __atomic_load_n(&counts[1], __ATOMIC_SEQ_CST);
@@ -20,9 +18,7 @@ static void count(const gb_cpu_launch_info *launch, uint64_t first, uint64_t las
 }
 
 /* add(i64 a, ptr x): x[workgroup] += a, through the workgroup's own memory and context arrays. */
-static void add(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                char *contexts) {
-    (void)dynamic;
+KERNEL(add) {
     int64_t a = *(int64_t *)launch->params[0], *x = *(int64_t **)launch->params[1];
     for (uint64_t block = first; block < last; block++) {
         int64_t *own = (int64_t *)shared, *context = (int64_t *)contexts;
@@ -47,9 +43,7 @@ static void wait(void **params, gb_cpu_item *item) {
 }
 
 /* hold(ptr {begun, end}): does not return before another thread says so. */
-static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last, char *shared, char *dynamic,
-                 char *contexts) {
-    (void)first, (void)last, (void)shared, (void)dynamic, (void)contexts;
+KERNEL(hold) {
     int64_t *flags = *(int64_t **)launch->params[0];
     __atomic_store_n(&flags[0], 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&flags[1], __ATOMIC_SEQ_CST) == 0) {
@@ -57,10 +51,8 @@ static void hold(const gb_cpu_launch_info *launch, uint64_t first, uint64_t last
 }
 
 /* last(ptr {done, together}): the first workgroup, and those that a thread takes with it, end when all others have. */
-static void last(const gb_cpu_launch_info *launch, uint64_t first, uint64_t end, char *shared, char *dynamic,
-                 char *contexts) {
-    (void)shared, (void)dynamic, (void)contexts;
-    int64_t *done = *(int64_t **)launch->params[0], all = launch->grid_dim[0], mine = (int64_t)(end - first);
+KERNEL(last) {
+    int64_t *done = *(int64_t **)launch->params[0], all = launch->grid_dim[0], mine = (int64_t)(last - first);
     if (first == 0) {
         done[1] = mine;
     }
@@ -79,7 +71,4 @@ static const gb_cpu_kernel kernels[] = {
     {.name = "hold checked", .run = hold, .param_count = 1, .param_bytes = bytes, .flags = GB_CPU_KERNEL_CHECK_RACE},
     {.name = "last", .run = last, .param_count = 1, .param_bytes = bytes},
 };
-gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels,
-    .kernel_count = sizeof kernels / sizeof *kernels,
-};
+IMAGE(kernels)

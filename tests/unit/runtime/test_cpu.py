@@ -12,29 +12,24 @@ BASE = "x86-64" if "x86" in platform.machine() else "generic"
 
 # axpy(i64 n, f32 a, ptr x): x[i] += a, and which(ptr out): writes NUMBER.
 IMAGE = r"""
-#include "cpu/cpu_image.h"
-#define KERNEL(name) static void name(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, \
-                                      char *shared, char *dynamic, char *contexts)
 KERNEL(axpy) {
-    int64_t n = *(int64_t *)l->params[0];
-    float a = *(float *)l->params[1], *x = *(float **)l->params[2];
+    int64_t n = *(int64_t *)launch->params[0];
+    float a = *(float *)launch->params[1], *x = *(float **)launch->params[2];
     for (uint64_t b = first; b < last; b++)
-        for (uint32_t t = 0; t < l->block_dim[0]; t++) {
-            int64_t i = (int64_t)(b * l->block_dim[0] + t);
+        for (uint32_t t = 0; t < launch->block_dim[0]; t++) {
+            int64_t i = (int64_t)(b * launch->block_dim[0] + t);
             if (i < n) x[i] += a;
         }
 }
 KERNEL(which) {
-    **(int64_t **)l->params[0] = NUMBER;
+    **(int64_t **)launch->params[0] = NUMBER;
 }
 static const uint64_t axpy_bytes[] = {8, 4, 8}, which_bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "axpy", .run = axpy, .tier = GB_CPU_TIER_LOOP, .param_count = 3, .param_bytes = axpy_bytes},
     {.name = "which", .run = which, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = which_bytes},
 };
-gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 2,
-};
+IMAGE(kernels)
 """
 
 
@@ -73,11 +68,6 @@ def test_copies_and_launches(runtime: Runtime, images: list[bytes], threads: str
     assert (done.out, done.err) == (b"True\n", "")
 
 
-def test_a_bare_image(runtime: Runtime, images: list[bytes]) -> None:
-    """What `offload: select_object` embeds for a CPU target."""
-    assert runtime.run(AXPY, images[0], device="cpu").ok().out == b"True\n"
-
-
 WHICH = """
     out = c_int64(-1)
     launch(mgpuModuleGetFunction(load(0), b'which'), params=[c_void_p(addressof(out))])
@@ -99,6 +89,7 @@ def test_the_highest_level_that_the_processor_has(
 
 
 def test_unload_and_load_again(runtime: Runtime, images: list[bytes]) -> None:
+    """A bare image, as `offload: select_object` embeds for a CPU target."""
     script = """
         out = c_int64(-1)
         for _ in range(50):

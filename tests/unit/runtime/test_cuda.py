@@ -2,10 +2,8 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-import itertools
-
 import pytest
-from unit.runtime.programs import PROGRAM, Runtime, container, cubin, ptx
+from unit.runtime.programs import PROGRAM, Runtime, container, cubin, hsaco, ptx
 
 MODULE = container(("sm_90", cubin()), module="m")
 TENSOR_MAP = "mgpuTensorMapEncodeTiledMemref({0}, memref(64, 0, [1] * {0}, [1] * {0}), {1}, 0, 0, 0, 0, (c_int64 * 6)(1))"
@@ -165,29 +163,16 @@ def test_registered_host_memory_is_the_span_of_the_memref(runtime: Runtime) -> N
         assert done.ok().called("cuMemHost") == (calls if size else [])
 
 
-def test_the_threads_context_stack_is_left_as_it_was(runtime: Runtime) -> None:
-    script = """
-        module = load(0)
-        launch(mgpuModuleGetFunction(module, b'k'), shared=4096)
-        mgpuStreamSynchronize(None)
-        mgpuModuleUnload(module)
-        print(CDLL('libcuda.so.1').fake_context_depth(), flush=True)
-    """
-    assert runtime.run(script, MODULE, device="cuda", cuda="9.0").ok().out == b"0\n"
-
-
 def test_ptx_is_compiled_by_the_driver(runtime: Runtime) -> None:
+    """With the optimisation level that a module without a container comes with."""
     text = ptx("sm_60")
-    done = runtime.run(
-        "mgpuModuleGetFunction(load(0), b'k')", container(("sm_60", text)), device="cuda", cuda="9.0"
-    ).ok()
-    assert done.called("cuModuleLoad", "  opt") == [f"cuModuleLoadDataEx ctx=0 length={len(text)}"]
-
-
-def test_jit_modules_carry_their_optimisation_level(runtime: Runtime) -> None:
-    script = "text = create_string_buffer(blobs[0]); mgpuModuleGetFunction(mgpuModuleLoadJIT(addressof(text), 3), b'k')"
-    done = runtime.run(script, ptx("sm_60"), device="cuda", cuda="9.0").ok()
-    assert done.called("  opt") == ["  optimization level 3"]
+    find = "mgpuModuleGetFunction({}, b'k')"
+    jit = "text = create_string_buffer(blobs[1]); " + find.format("mgpuModuleLoadJIT(addressof(text), 3)")
+    rows = [(find.format("load(0)"), {}), (jit, {})]
+    plain, bare = runtime.each(rows, container(("sm_60", text)), text, device="cuda", cuda="9.0")
+    load = f"cuModuleLoadDataEx ctx=0 length={len(text)}"
+    assert plain.ok().called("cuModuleLoad", "  opt") == [load]
+    assert bare.ok().called("cuModuleLoad", "  opt") == [load, "  optimization level 3"]
 
 
 def test_the_jits_log_is_in_the_message(runtime: Runtime) -> None:
@@ -230,6 +215,7 @@ EVERYTHING = """
     mgpuModuleUnload(module)
     print('done', flush=True)
 """
+DEPTH = "\n    print(CDLL('libcuda.so.1').fake_context_depth(), flush=True)"
 
 
 FAILING = (
@@ -252,21 +238,24 @@ def test_every_failure_ends_the_program_with_its_call(runtime: Runtime) -> None:
         assert "  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
 
 
-def test_the_same_without_failures(runtime: Runtime) -> None:
-    assert runtime.run(EVERYTHING, MODULE, device="cuda", cuda="9.0").ok().out == b"done\n"
-
-
-def test_unloading_after_the_driver_has_ended_is_no_failure(runtime: Runtime) -> None:
+@pytest.mark.parametrize(
+    ("device", "devices", "image", "calls"),
+    [
+        ("cuda", "9.0", MODULE, ("cuModuleUnload=4", "cuModuleUnload=709", "cuCtxPushCurrent=4", "cuCtxPushCurrent=709")),
+        ("hip", "gfx90a", container(("gfx90a", hsaco())), ("hipModuleUnload=4",)),
+    ],
+)  # fmt: skip
+def test_unloading_after_the_driver_has_ended_is_no_failure(
+    runtime: Runtime, device: str, devices: str, image: bytes, calls: tuple[str, ...]
+) -> None:
     script = """
         module = load(0)
         mgpuModuleGetFunction(module, b'k')
-        CDLL(None).setenv(b'FAKE_FAIL', b'{}={}', 1)
+        CDLL(None).setenv(b'FAKE_FAIL', b'{}', 1)
         mgpuModuleUnload(module)
     """
-    calls = itertools.product(("cuModuleUnload", "cuCtxPushCurrent"), (4, 709))
-    for done in runtime.each(
-        [(script.format(*call), {}) for call in calls], MODULE, device="cuda", cuda="9.0"
-    ):
+    rows = [(script.format(call), {}) for call in calls]
+    for done in runtime.each(rows, image, device=device, **{device: devices}):
         assert done.ok().err == ""
 
 
@@ -286,14 +275,19 @@ def test_tensor_map(runtime: Runtime) -> None:
     assert done.called("cuMemcpyAsync", "cuStreamSynchronize")[-1] == "cuStreamSynchronize ctx=0 (nil)"
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_tensor_maps_where_there_are_none(runtime: Runtime, device: str) -> None:
-    done = runtime.run(TENSOR_MAP.format(1, 7), device=device, cuda="8.0")
-    assert (done.code, "sm_90" in done.err, "tensor maps" in done.err) == (1, True, True)
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [("cpu", "sm_90"), ("cuda", "sm_90"), ("hip", "tensor maps (nvgpu.tma) exist on NVIDIA devices")],
+)
+def test_tensor_maps_where_there_are_none(runtime: Runtime, device: str, message: str) -> None:
+    driver = {"hip": "gfx90a"} if device == "hip" else {"cuda": "8.0"}
+    done = runtime.run(TENSOR_MAP.format(1, 7), device=device, **driver)
+    assert (done.code, message in done.err, "tensor maps" in done.err) == (1, True, True)
 
 
 def test_trace_shows_loads_launches_and_copies(runtime: Runtime) -> None:
-    done = runtime.run(EVERYTHING, MODULE, device="cuda", cuda="9.0", GPUBUILD_TRACE="1").ok()
+    done = runtime.run(EVERYTHING + DEPTH, MODULE, device="cuda", cuda="9.0", GPUBUILD_TRACE="1").ok()
+    assert done.out == b"done\n0\n", "the thread's stack of contexts is left as it was"
     lines = [line.removeprefix("gpubuild: trace: ") for line in done.err.splitlines()]
     assert (
         "load module m, image sm_90 of target t-sm_90 (cubin, 64 bytes) on cuda:0 (Fake GPU 0, sm_90)"

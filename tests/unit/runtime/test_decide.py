@@ -1,5 +1,7 @@
 """Which kind of device a program uses: every module must run there."""
 
+# ruff: noqa: E501  (the tables have a line for each row)
+
 import platform
 import shutil
 import subprocess
@@ -27,11 +29,7 @@ ALLOCATE = "mgpuMemFree(mgpuMemAlloc(16, None, 0), None)"
 def test_auto_takes_the_gpu_that_every_module_has_images_for(runtime: Runtime) -> None:
     done = runtime.run("load(0); load(1);" + ALLOCATE, NVIDIA, container(("sm_90", cubin())), cuda="9.0").ok()
     assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=0 16"]
-
-
-def test_modules_of_no_use_are_not_loaded(runtime: Runtime) -> None:
-    done = runtime.run("load(0);" + ALLOCATE, NVIDIA, cuda="9.0").ok()
-    assert done.called("cuModuleLoad") == []
+    assert done.called("cuModuleLoad") == [], "modules of no use are not loaded"
 
 
 def test_the_driver_is_not_even_opened_without_images_for_it(runtime: Runtime) -> None:
@@ -67,34 +65,27 @@ def test_a_module_that_does_not_fit_the_gpu_moves_all_to_the_cpu(runtime: Runtim
     assert "trace: device cpu\n" in done.err
 
 
-def test_driver_missing(runtime: Runtime) -> None:
-    done = runtime.run("load(0);" + ALLOCATE, NVIDIA, device="cuda")
-    assert done.code == 1
-    assert "asks for (cuda): libcuda.so.1: cannot open shared object file" in done.err
-    assert "images of module everywhere: sm_60 of target t-sm_60 (ptx" in done.err
-    assert "what to do: install the device's driver, add a target" in done.err
+# What a program does, with which devices, and what ends it.
+REFUSED: list[tuple[str, dict[str, str], str]] = [
+    ("load(0);" + ALLOCATE, {"device": "cuda"}, "asks for (cuda): libcuda.so.1: cannot open shared object file"),
+    ("load(0);" + ALLOCATE, {"device": "cuda"}, "images of module everywhere: sm_60 of target t-sm_60 (ptx"),
+    ("load(0);" + ALLOCATE, {"device": "cuda"}, "what to do: install the device's driver, add a target"),
+    (ALLOCATE, {"device": "hip"}, "asks for (hip): libamdhip64.so: cannot open shared object file"),
+    (ALLOCATE, {"device": "cuda", "cuda": ""}, "there is no cuda:0; the driver finds 0 devices"),
+    (ALLOCATE, {"device": "hip:1", "hip": "gfx90a"}, "there is no hip:1; HIP finds 1 device\n"),
+    (ALLOCATE, {"device": "cuda", "cuda": "9.0", "FAKE_FAIL": "cuInit=100"}, "cuInit failed with CUDA_ERROR_FAKE (100): a failure to order"),
+    (ALLOCATE, {"device": "hip", "hip": "gfx90a", "FAKE_FAIL": "hipInit=100"}, "hipInit failed with hipErrorFake (100)"),
+    ("mgpuStreamCreate()", {"device": "hip", "hip": "?"}, "HIP does not name the chip of hip:0"),
+    (ALLOCATE + "; mgpuSetDefaultDevice(3)", {"device": "cuda", "cuda": "9.0,8.0"}, "device 3, which the program or GPUBUILD_DEVICE asks for, cannot be used: there is no cuda:3"),
+    ("mgpuSetDefaultDevice(-1)", {}, "devices are numbered from 0 to 63"),
+    ("mgpuModuleUnload(None); m = load(0); mgpuModuleUnload(m); mgpuModuleUnload(m)", {}, "not loaded (unloaded twice?)"),
+]  # fmt: skip
 
 
-def test_hip_missing(runtime: Runtime) -> None:
-    done = runtime.run(ALLOCATE, device="hip")
-    assert done.code == 1
-    assert "asks for (hip): libamdhip64.so: cannot open shared object file" in done.err
-
-
-def test_no_device(runtime: Runtime) -> None:
-    done = runtime.run(ALLOCATE, device="cuda", cuda="")
-    assert "there is no cuda:0; the driver finds 0 devices" in done.err
-    done = runtime.run(ALLOCATE, device="hip:1", hip="gfx90a")
-    assert "there is no hip:1; HIP finds 1 device\n" in done.err
-
-
-def test_driver_that_does_not_start(runtime: Runtime) -> None:
-    done = runtime.run(ALLOCATE, device="cuda", cuda="9.0", FAKE_FAIL="cuInit=100")
-    assert "cuInit failed with CUDA_ERROR_FAKE (100): a failure to order" in done.err
-    done = runtime.run(ALLOCATE, cuda="9.0", FAKE_FAIL="cuInit=100", GPUBUILD_TRACE="1").ok()
-    assert "trace: device cpu" in done.err
-    done = runtime.run(ALLOCATE, device="hip", hip="gfx90a", FAKE_FAIL="hipInit=100")
-    assert "hipInit failed with hipErrorFake (100)" in done.err
+@pytest.mark.parametrize(("script", "devices", "message"), REFUSED)
+def test_what_ends_a_program(runtime: Runtime, script: str, devices: dict[str, str], message: str) -> None:
+    done = runtime.run(script, NVIDIA, **devices)
+    assert (done.code, message in done.err) == (1, True), done.err
 
 
 def test_a_module_loaded_later_must_fit_the_device(runtime: Runtime) -> None:
@@ -119,33 +110,28 @@ def test_set_default_device_or_an_ordinal_chooses_the_device(
     assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
 
 
-def test_set_default_device_belongs_to_the_thread(runtime: Runtime) -> None:
+@pytest.mark.parametrize(
+    ("device", "first", "other"),
+    [("cuda", "pass", "mgpuSetDefaultDevice(1)"), ("cuda:1", "mgpuSetDefaultDevice(0)", "pass")],
+    ids=["which chose", "which never chose uses the environment's"],
+)
+def test_set_default_device_belongs_to_the_thread(
+    runtime: Runtime, device: str, first: str, other: str
+) -> None:
     script = f"""
         import threading
         def other():
-            mgpuSetDefaultDevice(1)
+            {other}
             {ALLOCATE}
+        {first}
         {ALLOCATE}
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
         {ALLOCATE}
     """
-    done = runtime.run(script, device="cuda", cuda="9.0,8.0").ok()
+    done = runtime.run(script, device=device, cuda="9.0,8.0").ok()
     assert done.called("cuMemAlloc") == [f"cuMemAlloc ctx={c} 16" for c in (0, 1, 0)]
-
-
-def test_threads_that_never_chose_use_the_environment_s_device(runtime: Runtime) -> None:
-    script = f"""
-        import threading
-        mgpuSetDefaultDevice(0)
-        {ALLOCATE}
-        thread = threading.Thread(target=lambda: {ALLOCATE})
-        thread.start()
-        thread.join()
-    """
-    done = runtime.run(script, device="cuda:1", cuda="9.0,8.0").ok()
-    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=0 16", "cuMemAlloc ctx=1 16"]
 
 
 def test_a_module_is_loaded_on_each_device_that_launches_it(runtime: Runtime) -> None:
@@ -165,27 +151,6 @@ def test_a_module_is_loaded_on_each_device_that_launches_it(runtime: Runtime) ->
     assert [c.split()[1] for c in done.called("cuLaunchKernel")] == ["ctx=0", "ctx=1", "ctx=1"]
     assert len(done.called("cuModuleGetFunction")) == 2
     assert sorted(c.split()[1] for c in done.called("cuModuleUnload")) == ["ctx=0", "ctx=1"]
-
-
-def test_set_default_device_that_is_not_there(runtime: Runtime) -> None:
-    done = runtime.run(ALLOCATE + "; mgpuSetDefaultDevice(3)", device="cuda", cuda="9.0,8.0")
-    assert done.code == 1
-    assert (
-        "device 3, which the program or GPUBUILD_DEVICE asks for, cannot be used: there is no cuda:3"
-        in done.err
-    )
-    done = runtime.run("mgpuSetDefaultDevice(-1)")
-    assert (done.code, "devices are numbered from 0 to 63" in done.err) == (1, True)
-
-
-def test_the_cpu_stands_in_for_any_device_number(runtime: Runtime) -> None:
-    assert runtime.run("mgpuSetDefaultDevice(1);" + ALLOCATE, device="cpu").ok().err == ""
-
-
-def test_unload_twice(runtime: Runtime) -> None:
-    done = runtime.run("m = load(0); mgpuModuleUnload(m); mgpuModuleUnload(m)", NVIDIA)
-    assert (done.code, "not loaded (unloaded twice?)" in done.err) == (1, True)
-    runtime.run("mgpuModuleUnload(None)").ok()
 
 
 def test_many_threads_decide_once(runtime: Runtime) -> None:
@@ -233,30 +198,17 @@ def test_malformed(runtime: Runtime, name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("value", ["", "auto", "cpu"])
-def test_without_drivers_the_cpu_is_used(runtime: Runtime, value: str) -> None:
-    done = runtime.run(ALLOCATE, device=value, GPUBUILD_TRACE="1", GPUBUILD_CPU_THREADS="").ok()
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"device": "auto"}, {"device": "cpu"}, {"cuda": "9.0", "FAKE_FAIL": "cuInit=100"}],
+    ids=["no word", "auto", "cpu", "a driver that does not start"],
+)
+def test_without_drivers_the_cpu_is_used(runtime: Runtime, variables: dict[str, str]) -> None:
+    """It stands in for any number of a device, and says nothing that it was not asked for."""
+    script = "mgpuSetDefaultDevice(1);" + ALLOCATE
+    done = runtime.run(script, GPUBUILD_TRACE="1", GPUBUILD_CPU_THREADS="", **variables).ok()
     assert "gpubuild: trace: device cpu" in done.err
-
-
-def test_trace_is_silent_by_default(runtime: Runtime) -> None:
-    assert runtime.run(ALLOCATE, GPUBUILD_TRACE="0").ok().err == ""
-
-
-def test_a_fatal_message_follows_what_was_printed(runtime: Runtime) -> None:
-    script = """
-        rt.printI64(c_int64(7))
-        launch(mgpuModuleGetFunction(load(0), b'k'))
-    """
-    done = runtime.run(
-        script, container(("sm_90", cubin())), device="cuda", cuda="9.0", FAKE_FAIL="cuLaunchKernel=700"
-    )
-    assert (done.code, done.out) == (1, b"7")
-    assert (
-        "  module: m\n  kernel: k\n  target: t-sm_90 (sm_90, cubin)\n"
-        "  location: gpu.func @k\n  device: cuda:0 (Fake GPU 0, sm_90)\n" in done.err
-    )
-    assert "  call: cuLaunchKernel (in mgpuLaunchKernel)\n" in done.err
+    assert runtime.run(script, GPUBUILD_TRACE="0", **variables).ok().err == ""
 
 
 # ---- another vendor ----

@@ -21,18 +21,13 @@ AT_KERNEL = "app.mlir:3:5 (gpu.func @k)"
 
 # k(i64), for workgroups of 32 work-items, and one that does nothing.
 IMAGE = r"""
-#include "cpu/cpu_image.h"
-static void run(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, char *shared, char *dynamic, char *contexts) {
-    (void)l; (void)first; (void)last; (void)shared; (void)dynamic; (void)contexts;
-}
+KERNEL(run) {}
 static const uint64_t bytes[] = {8};
 static const gb_cpu_kernel kernels[] = {
     {.name = "k", .run = run, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = bytes, .required_block = {32, 1, 1}},
     {.name = "any", .run = run, .tier = GB_CPU_TIER_LOOP, .param_count = 1, .param_bytes = bytes},
 };
-gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m", .kernels = kernels, .kernel_count = 2,
-};
+IMAGE(kernels)
 """
 
 
@@ -147,6 +142,12 @@ def test_messages_name_everything(runtime: Runtime, image: bytes, device: str, t
             assert (f"  location: {AT_LAUNCH}" in lines) is at_launch, text
         assert "  call: " in text
         assert f"  device: {device}" in text
+
+
+def test_a_message_follows_what_was_printed(runtime: Runtime) -> None:
+    script = "rt.printI64(c_int64(7)); mgpuMemcpy(None, None, 4, None)"
+    done = runtime.run(script, device="cpu")
+    assert (done.code, done.out) == (1, b"7")
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME
+from unit.runtime.programs import HERE, RUNTIME, compile_c
 
-HERE = Path(__file__).parent
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}")
 SOURCES = (HERE / "fibers.c", RUNTIME / "cpu/cpu_fiber.c", *RUNTIME.glob("cpu/*.S"))
 
@@ -18,12 +17,9 @@ SOURCES = (HERE / "fibers.c", RUNTIME / "cpu/cpu_fiber.c", *RUNTIME.glob("cpu/*.
 def test_this_processor(tmp_path: Path, level: str) -> None:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    program = tmp_path / "fibers"
-    more = (
-        *(RUNTIME / "core" / f"{name}.c" for name in ("message", "location", "environment", "process")),
-        "-pthread",
-    )
-    subprocess.run(["cc", *FLAGS, level, *SOURCES, *more, "-o", program], check=True)
+    more = (RUNTIME / f"core/{name}.c" for name in ("message", "location", "environment", "process"))
+    flags = (*FLAGS, level, "-pthread")
+    program = compile_c(tmp_path / "fibers", *SOURCES, *more, flags=flags)
     assert subprocess.run([program], check=False).returncode == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, kernel
 from unit.runtime.programs import Runtime, container, elf, hsaco
-from unit.runtime.test_cuda import EVERYTHING, TENSOR_MAP
+from unit.runtime.test_cuda import EVERYTHING
 
 from gpubuild.engine.backends.amd import printf
 
@@ -64,26 +64,6 @@ def test_every_failure_ends_the_program_with_its_call(runtime: Runtime) -> None:
         assert "  device: hip:0 (Fake AMD GPU 0, gfx90a)\n" in done.err
 
 
-def test_tensor_maps(runtime: Runtime) -> None:
-    done = runtime.run(TENSOR_MAP.format(1, 7), device="hip", hip="gfx90a")
-    assert (done.code, "tensor maps (nvgpu.tma) exist on NVIDIA devices" in done.err) == (1, True)
-
-
-def test_unloading_after_hip_has_ended_is_no_failure(runtime: Runtime) -> None:
-    script = """
-        module = load(0)
-        mgpuModuleGetFunction(module, b'k')
-        CDLL(None).setenv(b'FAKE_FAIL', b'hipModuleUnload=4', 1)
-        mgpuModuleUnload(module)
-    """
-    assert runtime.run(script, MODULE, device="hip", hip="gfx90a").ok().err == ""
-
-
-def test_a_device_that_does_not_tell_its_chip(runtime: Runtime) -> None:
-    done = runtime.run("mgpuStreamCreate()", device="hip", hip="?")
-    assert (done.code, "HIP does not name the chip of hip:0" in done.err) == (1, True)
-
-
 # ---- assertions ----
 
 SAID = "a.mlir:3:5: k: f: assertion failed: 100%% even, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
@@ -113,19 +93,18 @@ def test_a_failed_assertion_is_told_before_hip_ends_the_process(
     assert done.called("hipModuleGetGlobal")[0].endswith(" gpubuild_assertion_record")
 
 
-def test_modules_without_assertions_are_not_watched(runtime: Runtime) -> None:
-    done = runtime.run(
-        LAUNCH, asserting((5, "%d, printed\n")), device="hip", hip="gfx90a", FAKE_ASSERTION="5"
-    )
-    assert (done.code, done.err) == (-6, "")
-    assert done.called("hipHostMalloc", "hipModuleGetGlobal") == []
-
-
-def test_a_module_that_keeps_its_record_to_itself_runs(runtime: Runtime) -> None:
-    done = runtime.run(
-        LAUNCH, asserting((5, SAID)), device="hip", hip="gfx90a", FAKE_FAIL="hipModuleGetGlobal=500"
-    )
-    assert done.ok().called("hipHostMalloc") == []
+@pytest.mark.parametrize(
+    ("text", "variables", "code"),
+    [("%d, printed\n", {"FAKE_ASSERTION": "5"}, -6), (SAID, {"FAKE_FAIL": "hipModuleGetGlobal=500"}, 0)],
+    ids=["without assertions", "that keeps its record to itself"],
+)
+def test_a_module_that_is_not_watched(
+    runtime: Runtime, text: str, variables: dict[str, str], code: int
+) -> None:
+    done = runtime.run(LAUNCH, asserting((5, text)), device="hip", hip="gfx90a", **variables)
+    assert (done.code, done.err) == (code, "")
+    assert done.called("hipHostMalloc") == []
+    assert (done.called("hipModuleGetGlobal") == []) == (text != SAID)
 
 
 def exported(code_object: bytes) -> set[str]:

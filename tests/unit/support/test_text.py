@@ -35,19 +35,11 @@ def test_the_same_place_in_bytes_in_cells_and_on_the_terminal(before: str, paddi
     assert shown.render() == f"f:1:{column}: error: m\n  {line}\n  {padding}^"
 
 
-def test_what_is_not_known_stays() -> None:
-    assert text.of_byte("é", 0) == 0
-
-
-def test_places_behind_the_end_of_the_line() -> None:
-    assert text.of_byte("é", 3) == 2
-    assert text.of_cell("漢", 3) == 2
-    assert text.of_cell("漢", 5) == 4
-
-
-def test_a_byte_inside_a_character_is_that_character() -> None:
-    assert text.of_byte("é+", 2) == 1
-    assert text.of_byte("é+", 3) == 2
+def test_places_that_are_no_characters() -> None:
+    """Behind the end of the line; in a character, which is that character; what is not known stays."""
+    assert [text.of_byte("é", byte) for byte in (0, 3)] == [0, 2]
+    assert [text.of_cell("漢", cell) for cell in (3, 5)] == [2, 4]
+    assert [text.of_byte("é+", byte) for byte in (2, 3)] == [1, 2]
 
 
 @pytest.mark.parametrize("column", [0, 1, 150, 500_000, 1_000_000, 1_000_007])
@@ -62,11 +54,6 @@ def test_of_a_line_of_a_megabyte_a_part_is_shown(column: int) -> None:
     assert text.window(line[:400], column) == (line[:400], column)
 
 
-@pytest.mark.parametrize(("number", "expected"), [(0, "0 results"), (1, "1 result"), (2, "2 results")])
-def test_counted(number: int, expected: str) -> None:
-    assert text.counted(number, "result") == expected
-
-
 @pytest.mark.parametrize(
     ("path", "base", "expected"),
     [
@@ -78,15 +65,15 @@ def test_counted(number: int, expected: str) -> None:
         ("/a", "/", "a"),
     ],
 )
-def test_shown_path(path: str, base: str, expected: str) -> None:
+def test_shown_path(path: str, base: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.shown_path(path, base) == expected
     assert text.shown_path(Path(path), Path(base)) == expected
+    monkeypatch.setattr("os.getcwd", lambda: base)
+    assert text.shown_path(path) == expected
 
 
-def test_paths_are_shown_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert text.shown_path(tmp_path / "build/p") == "build/p"
-    assert text.shown_path(tmp_path.parent / "other") == str(tmp_path.parent / "other")
+def test_counted() -> None:
+    assert [text.counted(n, "result") for n in range(3)] == ["0 results", "1 result", "2 results"]
 
 
 def test_names_that_were_probably_meant() -> None:

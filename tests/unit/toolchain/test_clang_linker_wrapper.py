@@ -4,18 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.toolchain.test_find import executable
 
 from gpubuild.errors import ToolNotFoundError
 from gpubuild.settings import Settings
 from gpubuild.toolchain.clang_linker_wrapper import hidden
 from gpubuild.toolchain.find import Toolchain
-
-
-def executable(path: Path, text: str = "#!/bin/sh\necho fake 22.1\n") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
 
 
 def llvm_folder(root: Path) -> Path:
@@ -35,7 +29,7 @@ def test_the_wrapper_in_path_and_its_identity(tmp_path: Path) -> None:
     link = llvm_folder(tmp_path)
     settings = Settings(search_path=(tmp_path / "bin",))
     tool = Toolchain(settings).require("clang-linker-wrapper")
-    assert (tool.command, tool.version, tool.source) == ((str(link),), "fake 22.1", "system")
+    assert (tool.command, tool.version, tool.source) == ((str(link),), "fake 1.0", "system")
     for name in ("bin/lld", "bin/clang-offload-bundler", "lib/libLLVM.so.22.1"):
         executable(tmp_path / "llvm" / name, "#!/bin/sh\n# changed\n")
         changed = Toolchain(settings).require("clang-linker-wrapper")

@@ -11,13 +11,6 @@ from gpubuild.settings import Settings
 from gpubuild.toolchain.find import Toolchain
 
 
-def program(path: Path, text: str = "#!/bin/sh\necho 1.0\n") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
-
-
 def evidence(tools: Toolchain) -> tuple[set[Path], set[Path]]:
     used, looked_for = tools.evidence()
     return {*map(Path, used)}, {*map(Path, looked_for)}

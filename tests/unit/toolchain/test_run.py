@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import fill
 
-from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError
+from gpubuild.errors import GpubuildError, NoRoomError, StepError, ToolNotFoundError
 from gpubuild.toolchain import run as run_module
 from gpubuild.toolchain.run import run_tool
 
@@ -36,13 +37,11 @@ def eventually(condition) -> bool:
 
 
 def test_returns_what_the_tool_printed_and_its_exit(tmp_path: Path) -> None:
-    run = run_tool(script("cat; echo err >&2; exit 3"), cwd=tmp_path, stdin=b"in" * 100_000)
-    assert (run.returncode, run.stdout, run.stderr) == (3, b"in" * 100_000, b"err\n")
+    """It runs in the given folder, and without a text for it reads nothing of ours."""
+    run = run_tool(script("cat; pwd >&2; exit 3"), cwd=tmp_path, stdin=b"in" * 100_000)
+    assert (run.returncode, run.stdout, run.stderr) == (3, b"in" * 100_000, f"{tmp_path}\n".encode())
     assert run.command[0] == SH
     assert run.seconds > 0
-
-
-def test_without_stdin_the_tool_reads_nothing_of_ours(tmp_path: Path) -> None:
     assert run_tool(("/bin/cat",), cwd=tmp_path).stdout == b""
 
 
@@ -53,25 +52,21 @@ def test_environment_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert names == {"LC_ALL", "TZ", "PATH", "ZERO_AR_DATE", "SOME"}
 
 
-def test_runs_in_the_given_folder(tmp_path: Path) -> None:
-    assert run_tool(("/bin/pwd",), cwd=tmp_path).stdout.decode().strip() == str(tmp_path)
-
-
-def test_check_names_the_exit_and_carries_stderr(tmp_path: Path) -> None:
-    with pytest.raises(StepError, match=r"linking x failed: sh exited with 4") as caught:
-        run_tool(script("echo bad >&2; exit 4"), cwd=tmp_path).check("linking x")
-    assert caught.value.output == "bad\n"
-
-
-def test_check_shows_stdout_when_stderr_is_silent(tmp_path: Path) -> None:
-    with pytest.raises(StepError) as caught:
-        run_tool(script("echo only here; exit 1"), cwd=tmp_path).check("x")
-    assert caught.value.output == "only here\n"
-
-
-def test_check_names_the_signal(tmp_path: Path) -> None:
-    with pytest.raises(StepError, match=r"killed by SIGSEGV \(Segmentation fault\)"):
-        run_tool(script("kill -SEGV $$"), cwd=tmp_path).check("x")
+@pytest.mark.parametrize(
+    ("text", "message", "output"),
+    [
+        ("echo bad >&2; exit 4", "linking x failed: sh exited with 4", "bad\n"),
+        ("echo only here; exit 1", "sh exited with 1", "only here\n"),  # where stderr is silent
+        ("kill -SEGV $$", "killed by SIGSEGV (Segmentation fault)", ""),
+    ],
+)
+def test_check_names_the_end_and_carries_what_was_printed(
+    tmp_path: Path, text: str, message: str, output: str
+) -> None:
+    with pytest.raises(StepError, match=re.escape(message)) as caught:
+        run_tool(script(text), cwd=tmp_path).check("linking x")
+    assert caught.value.output == output
+    run_tool(script("exit 0"), cwd=tmp_path).check("linking x")
 
 
 def test_a_tool_on_a_full_disk(tmp_path: Path) -> None:
@@ -98,29 +93,21 @@ def test_a_tool_that_does_not_say_that_the_disk_is_full(small_disk: Path, how: s
     assert [path.name for path in small_disk.iterdir()] == ["filling"]
 
 
-def test_check_passes_success(tmp_path: Path) -> None:
-    run_tool(script("exit 0"), cwd=tmp_path).check("x")
-
-
-def test_missing_executable(tmp_path: Path) -> None:
-    with pytest.raises(ToolNotFoundError, match="No such file"):
-        run_tool((tmp_path / "nothing",), cwd=tmp_path)
-
-
-def test_file_that_is_not_executable(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "folder", "error", "message"),
+    [
+        ("TMP/nothing", ".", ToolNotFoundError, "No such file"),
+        ("TMP/tool", ".", ToolNotFoundError, "Permission denied"),  # it is not executable
+        ("sh", ".", ToolNotFoundError, "never looked up in PATH"),  # even when PATH has it
+        (SH, "nowhere", StepError, "folder .* is gone"),  # the tool is not blamed
+    ],
+)
+def test_what_cannot_be_started(
+    tmp_path: Path, command: str, folder: str, error: type[GpubuildError], message: str
+) -> None:
     (tmp_path / "tool").write_text("#!/bin/sh\n")
-    with pytest.raises(ToolNotFoundError, match="Permission denied"):
-        run_tool((tmp_path / "tool",), cwd=tmp_path)
-
-
-def test_relative_command_is_refused_even_when_path_has_it(tmp_path: Path) -> None:
-    with pytest.raises(ToolNotFoundError, match="never looked up in PATH"):
-        run_tool(("sh", "-c", "exit 0"), cwd=tmp_path)
-
-
-def test_missing_folder_is_not_blamed_on_the_tool(tmp_path: Path) -> None:
-    with pytest.raises(StepError, match="folder .* is gone"):
-        run_tool(script("exit 0"), cwd=tmp_path / "nowhere")
+    with pytest.raises(error, match=message):
+        run_tool((command.replace("TMP", str(tmp_path)), "-c", "exit 0"), cwd=tmp_path / folder)
 
 
 def test_timeout_kills_the_tool_and_its_children(tmp_path: Path) -> None:

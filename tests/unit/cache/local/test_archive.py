@@ -18,12 +18,11 @@ OTHER_KEY = digest_bytes(b"another key")
 
 
 @pytest.fixture
-def store(tmp_path: Path):
-    with closing(DiskStore(tmp_path / "cache")) as opened:
-        assert opened.publish(KEY, *make_result(tmp_path / "out"))
-        other = {"object": b"other" * 300, "asm": CONTENT["asm"]}
-        assert opened.publish(OTHER_KEY, *make_result(tmp_path / "out2", other))
-        yield opened
+def store(store: DiskStore, tmp_path: Path) -> DiskStore:
+    assert store.publish(KEY, *make_result(tmp_path / "out"))
+    other = {"object": b"other" * 300, "asm": CONTENT["asm"]}
+    assert store.publish(OTHER_KEY, *make_result(tmp_path / "out2", other))
+    return store
 
 
 def complete(directory: Path, scratch: Path, *, other: bool = True) -> None:

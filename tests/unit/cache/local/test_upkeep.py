@@ -16,12 +16,6 @@ from gpubuild.model.digest import Digest, digest_bytes
 DAY = 86400.0
 
 
-@pytest.fixture
-def store(tmp_path: Path):
-    with closing(DiskStore(tmp_path / "cache")) as opened:
-        yield opened
-
-
 def publish(store: DiskStore, folder: Path, n: int, *, age_days: float = 0.0) -> Digest:
     """A result of 100 bytes, last used a while ago."""
     data = bytes([n]) * 100
@@ -155,14 +149,6 @@ def test_a_truncated_size_note(tmp_path: Path) -> None:
     for length in range(len("12345\n")):
         (tmp_path / "size").write_text("12345\n"[:length])
         assert read_note(tmp_path) is None
-
-
-def test_verify_finds_nothing_wrong_in_a_good_cache(store: DiskStore, tmp_path: Path) -> None:
-    store.publish(KEY, *make_result(tmp_path / "out"))
-    found = verify(store)
-    assert found.ok
-    assert (found.records, found.blobs, found.damaged, found.incomplete) == (1, 3, (), 0)
-    assert store.lookup(KEY) is not None
 
 
 def test_verify_sets_bad_blobs_aside_and_drops_their_results(store: DiskStore, tmp_path: Path) -> None:

@@ -13,27 +13,20 @@ def basic(text: str) -> str:
     return "Basic " + base64.b64encode(text.encode()).decode()
 
 
-def test_none() -> None:
-    assert find_authorization(URL, Settings()) == ("", "")
-
-
 def test_token_user_and_netrc_in_this_order(tmp_path: Path) -> None:
+    """Another host than that of the file's entry gets nothing."""
     file = tmp_path / "netrc"
     file.write_text(
         "machine cache.example login nina password n3t\nmachine other.example login x password y\n"
     )
     settings = {"netrc": file}
+    assert find_authorization(URL, Settings()) == ("", "")
+    assert find_authorization("https://third.example", Settings(**settings)) == ("", "")
     assert find_authorization(URL, Settings(**settings)) == (basic("nina:n3t"), "")
     settings |= {"remote_user": "uma", "remote_password": "ü"}
     assert find_authorization(URL, Settings(**settings)) == (basic("uma:ü"), "")
     settings |= {"remote_token": "t0k"}
     assert find_authorization(URL, Settings(**settings)) == ("Bearer t0k", "")
-
-
-def test_another_host_gets_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "netrc"
-    file.write_text("machine other.example login x password y\n")
-    assert find_authorization(URL, Settings(netrc=file)) == ("", "")
 
 
 def test_a_netrc_that_was_named_must_be_there(tmp_path: Path) -> None:

@@ -6,11 +6,6 @@
 static _Thread_local int stack[16]; /* ordinals of the contexts that the thread pushed */
 static _Thread_local int depth;
 static int contexts[16];
-static int handles; /* streams, events, modules and functions are small numbers */
-
-static void *new_handle(void) {
-    return (void *)(uintptr_t)(0x1000 + 16 * __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST));
-}
 
 /* The current context, as "0" or "none". */
 static const char *context(void) {
@@ -214,41 +209,32 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
 }
 int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
     CALLED(cuMemsetD32Async, " 0x%x %zu stream=%p", value, count, stream);
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)(uintptr_t)address + 4 * i, &value, 4);
-    }
+    set_parts((void *)address, 4, &value, 4, count);
     return 0;
 }
 int cuMemsetD16Async(uint64_t address, unsigned short value, size_t count, void *stream) {
     CALLED(cuMemsetD16Async, " 0x%x %zu stream=%p", value, count, stream);
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)(uintptr_t)address + 2 * i, &value, 2);
-    }
+    set_parts((void *)address, 2, &value, 2, count);
     return 0;
-}
-static void set_parts(uint64_t address, size_t pitch, const void *value, size_t bytes, size_t height) {
-    for (size_t i = 0; i < height; i++) {
-        memcpy((char *)(uintptr_t)address + pitch * i, value, bytes);
-    }
 }
 int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream) {
     CALLED(cuMemsetD8Async, " 0x%x %zu stream=%p", value, count, stream);
-    set_parts(address, 1, &value, 1, count);
+    set_parts((void *)address, 1, &value, 1, count);
     return 0;
 }
 int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t width, size_t height, void *stream) {
     CALLED(cuMemsetD2D32Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts(address, pitch, &value, 4, height);
+    set_parts((void *)address, pitch, &value, 4, height);
     return 0;
 }
 int cuMemsetD2D16Async(uint64_t address, size_t pitch, unsigned short value, size_t width, size_t height, void *stream) {
     CALLED(cuMemsetD2D16Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts(address, pitch, &value, 2, height);
+    set_parts((void *)address, pitch, &value, 2, height);
     return 0;
 }
 int cuMemsetD2D8Async(uint64_t address, size_t pitch, unsigned char value, size_t width, size_t height, void *stream) {
     CALLED(cuMemsetD2D8Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts(address, pitch, &value, 1, height);
+    set_parts((void *)address, pitch, &value, 1, height);
     return 0;
 }
 CALL(cuMemHostRegister, _v2, (void *address, size_t bytes, unsigned flags), " %zu flags=%u", bytes, flags)

@@ -43,7 +43,7 @@ static int failure_of(const char *function) {
 }
 
 /* The comma-separated item `index` of the variable, or NULL. */
-static const char *item_of(const char *variable, int index) {
+static inline const char *item_of(const char *variable, int index) {
     static _Thread_local char item[64];
     const char *list = getenv(variable);
     while (list != NULL && *list != '\0') {
@@ -58,7 +58,7 @@ static const char *item_of(const char *variable, int index) {
     return NULL;
 }
 
-static int device_count(void) {
+static inline int device_count(void) {
     int count = 0;
     while (item_of("FAKE_DEVICES", count) != NULL) {
         count++;
@@ -66,7 +66,20 @@ static int device_count(void) {
     return count;
 }
 
-static void record_params(void **params) {
+/* Handles of what a driver makes are small numbers. */
+static inline void *new_handle(void) {
+    static int handles;
+    return (void *)(uintptr_t)(0x1000 + 16 * __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST));
+}
+
+/* Set `count` values that lie `pitch` bytes apart. */
+static inline void set_parts(void *address, size_t pitch, const void *value, size_t bytes, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        memcpy((char *)address + pitch * i, value, bytes);
+    }
+}
+
+static inline void record_params(void **params) {
     for (int i = 0;; i++) {
         const char *bytes = item_of("FAKE_PARAMS", i);
         if (bytes == NULL) {
@@ -85,5 +98,11 @@ static void record_params(void **params) {
             return code;                                                                                      \
         }                                                                                                     \
     } while (0)
+
+/* Names that begin with PREFIX, of libraries that are for two vendors. */
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
 
 #endif

@@ -3,7 +3,6 @@
 
 enum { HOST_OFFSET = 4096 }; /* from where the host finds its memory to where devices do */
 static _Thread_local int current;
-static int handles;
 
 /* Record a call with its arguments; fail if that is ordered. */
 #define CALLED(name, format, ...)                                                                             \
@@ -17,10 +16,6 @@ static int handles;
         CALLED(name, __VA_ARGS__);                                                                            \
         return 0;                                                                                             \
     }
-
-static void *new_handle(void) {
-    return (void *)(uintptr_t)(0x2000 + 16 * __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST));
-}
 
 int hipInit(unsigned flags) {
     record("hipInit %u", flags);
@@ -147,16 +142,12 @@ int hipMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *str
 }
 int hipMemsetD32Async(void *address, int value, size_t count, void *stream) {
     CALLED(hipMemsetD32Async, " 0x%x %zu stream=%p", (unsigned)value, count, stream);
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)address + 4 * i, &value, 4);
-    }
+    set_parts(address, 4, &value, 4, count);
     return 0;
 }
 int hipMemsetD16Async(void *address, unsigned short value, size_t count, void *stream) {
     CALLED(hipMemsetD16Async, " 0x%x %zu stream=%p", value, count, stream);
-    for (size_t i = 0; i < count; i++) {
-        memcpy((char *)address + 2 * i, &value, 2);
-    }
+    set_parts(address, 2, &value, 2, count);
     return 0;
 }
 int hipMemsetD8Async(void *address, unsigned char value, size_t count, void *stream) {

@@ -2,15 +2,6 @@
  * of cusparse.h. */
 #include "fake.h"
 
-static int handles;
-static void *new_handle(void) {
-    return (void *)(uintptr_t)(0x5000 + 16 * __atomic_add_fetch(&handles, 1, __ATOMIC_SEQ_CST));
-}
-
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
 #define FUNCTION(name, parameters, ...)                                                                                \
     int JOIN(PREFIX, name) parameters {                                                                                \
         record(TEXT(PREFIX) #name " " __VA_ARGS__);                                                                    \

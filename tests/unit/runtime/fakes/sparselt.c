@@ -2,11 +2,6 @@
  * prototypes of cusparseLt.h 0.8, which hipsparselt.h shares. FAKE_SPARSELT is the version, 801 by default; FAKE_NOT_2TO4 makes checks fail. */
 #include "fake.h"
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b) JOIN_(a, b)
-#define TEXT_(a) #a
-#define TEXT(a) TEXT_(a)
-
 typedef struct {
     char kind; /* what it was initialised as */
     int number;
