@@ -62,6 +62,11 @@ def compile_once(text: str, folder: Path, **options) -> Path:
     return _COMPILED[key]
 
 
+def load(text: str, folder: Path, **options) -> Module:
+    """Compile the gpu.module in ``text`` and load it, on a CPU device of its own."""
+    return Device(build_runtime(folder)).load(compile_module(text, folder / "compiled", **options))
+
+
 def build_runtime(folder: Path) -> Path:
     """libgpubuild_rt as a shared object.
 

@@ -143,8 +143,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
         shutil.copytree(ROOT / "examples" / name, folder / name)
     (folder / "ring.mlir").write_text(RING)
     (folder / "targets.yaml").write_text(TARGETS)
-    done = gpubuild("build", cwd=folder, env=shared_cache)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=folder, env=shared_cache, code=0)
     return folder
 
 

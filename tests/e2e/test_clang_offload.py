@@ -102,8 +102,7 @@ def test_shared_libraries_are_opened_and_closed(tmp_path: Path, shared_cache: di
         "  first: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n"
         "  second: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n",
     )
-    done = gpubuild("build", cwd=project, env=shared_cache)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=project, env=shared_cache, code=0)
     libraries = [product(project, name) for name in ("first", "second")]
     assert {n for n in exports(libraries[0]) if not n.startswith("gpubuild_abi_")} == INTERFACE
     program = tmp_path / "unloading"
@@ -203,8 +202,7 @@ def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
 
 
 def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str]) -> None:
-    made = gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache)
-    assert made.code == 0, made.err
+    gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache, code=0)
     environment = {**os.environ, "CLANG_LINKER_WRAPPER": toolchain().require(WRAPPER).command[0]}
     subprocess.run(["sh", built.folder / "out/link.sh"], check=True, env=environment)
     assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"

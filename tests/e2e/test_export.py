@@ -19,13 +19,12 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     section = (ROOT / "docs/reference/cli.md").read_text().partition("## `export`\n")[2]
     [block] = re.findall(r"^```console\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
     export, link, run, shown = block.splitlines()
-    assert gpubuild("init", "demo", cwd=tmp_path).code == 0
+    gpubuild("init", "demo", cwd=tmp_path, code=0)
     folder, elsewhere = tmp_path / "demo", tmp_path / "else where"
-    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=shared_cache)
-    assert done.code == 0, done.err
+    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=shared_cache, code=0)
     assert done.out.endswith(f"run: sh '{tmp_path}/out it/link.sh'\n")
-    assert gpubuild("export", "-o", folder, cwd=folder).code == 2
-    assert gpubuild(*export.split()[2:], cwd=folder, env=shared_cache).code == 0
+    gpubuild("export", "-o", folder, cwd=folder, code=2)
+    gpubuild(*export.split()[2:], cwd=folder, env=shared_cache, code=0)
     elsewhere.mkdir()
     shutil.move(folder / "DIR", elsewhere)
     shutil.rmtree(folder)

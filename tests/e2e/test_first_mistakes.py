@@ -181,7 +181,7 @@ MISTAKES = {
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("first")
-    assert gpubuild("init", "demo", cwd=folder).code == 0
+    gpubuild("init", "demo", cwd=folder, code=0)
     return folder / "demo"
 
 
@@ -229,8 +229,7 @@ def test_a_recipe_for_an_existing_project(project: Path) -> None:
 
 def test_a_folder_in_place_of_the_executable(project: Path) -> None:
     (project / "other" / "scale" / "scale").mkdir(parents=True)
-    done = gpubuild("build", "-t", "cpu", "--build-dir", "other", cwd=project, seeded=True)
-    assert done.code == 1
+    done = gpubuild("build", "-t", "cpu", "--build-dir", "other", cwd=project, seeded=True, code=1)
     assert "hint: remove the folder other/scale/scale" in done.err
 
 
@@ -238,4 +237,4 @@ def test_a_folder_in_place_of_the_executable(project: Path) -> None:
     "arguments", ["-v build -n", "--jobs 3 build -n", "-j3 --jobs=2 build -n", "-q -f targets.yaml build -n"]
 )
 def test_options_in_front_of_the_command(project: Path, arguments: str) -> None:
-    assert gpubuild(*arguments.split(), cwd=project, seeded=True).code == 0
+    gpubuild(*arguments.split(), cwd=project, seeded=True, code=0)

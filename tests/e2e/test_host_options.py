@@ -46,8 +46,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def build(root: Path, *arguments: str) -> dict[str, dict[str, str]]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=root, seeded=True)
-    assert outcome.code == 0, outcome.err
+    outcome = gpubuild("build", "--json", *arguments, cwd=root, seeded=True, code=0)
     return {step["id"]: step for step in outcome.document["steps"]}
 
 
@@ -98,7 +97,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     assert said(project, "one") == "one 1 4 8 src/main.c\n"
 
     # What editors are told is what is compiled.
-    assert gpubuild("compdb", cwd=project).code == 0
+    gpubuild("compdb", cwd=project, code=0)
     entries = json.loads((project / "compile_commands.json").read_text())
     assert [e["file"] for e in entries] == ["src/main.c", "src/same.c"] * 2
     wanted = ["-std=c11", "-Wall", "-Iinc", "-Imore inc", "-DLEVEL=1", '-DNAME="one"']
@@ -109,8 +108,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_told(project: Path) -> None:
     (project / "targets.yaml").write_text(YAML.replace("-Wall", "-Wall, -Werror, -fnone-such"))
-    outcome = gpubuild("build", "one", cwd=project)
-    assert outcome.code == 1
+    outcome = gpubuild("build", "one", cwd=project, code=1)
     assert "-fnone-such" in outcome.err
     assert "hint: `host:` in the project file gives these options: -std=c11 -Wall -Werror -fn" in outcome.err
 
@@ -127,14 +125,14 @@ def test_constants_of_mlir_sources(tmp_path: Path) -> None:
         '  %code = arith.constant {gpubuild.constant = "CODE"} 9 : i32\n'
         "  return %code : i32\n}\n"
     )
-    assert gpubuild("build", cwd=tmp_path, seeded=True).code == 0
-    assert gpubuild("run", "one", "-q", cwd=tmp_path).code == 3
-    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 4
-    assert gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path).code == 7
+    gpubuild("build", cwd=tmp_path, seeded=True, code=0)
+    gpubuild("run", "one", "-q", cwd=tmp_path, code=3)
+    gpubuild("run", "two", "-q", cwd=tmp_path, code=4)
+    gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path, code=7)
     yaml = tmp_path / "targets.yaml"
     yaml.write_text(yaml.read_text().replace("CODE: 4", "CODE: 5"))
     assert ran(build(tmp_path)) == {"two/outline/k.mlir", "two/host", "two/link"}
-    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 5
+    gpubuild("run", "two", "-q", cwd=tmp_path, code=5)
 
 
 def test_folders_of_includes(tmp_path: Path) -> None:
@@ -157,11 +155,10 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         (root / name).write_text(text)
     (root / "make.sh").chmod(0o755)
     for arguments in ([], ["--build-dir", str(tmp_path / "elsewhere")]):
-        outcome = gpubuild("build", *arguments, cwd=root, seeded=True)
-        assert outcome.code == 0, outcome.err
+        outcome = gpubuild("build", *arguments, cwd=root, seeded=True, code=0)
         assert [name for name in "xyz" if f"unused variable '{name}'" in outcome.err] == [*"xyz"]
-        assert gpubuild("run", "-q", *arguments, cwd=root).code == 7
-        assert gpubuild("compdb", *arguments, cwd=root).code == 0
+        gpubuild("run", "-q", *arguments, cwd=root, code=7)
+        gpubuild("compdb", *arguments, cwd=root, code=0)
         for entry in json.loads((root / "compile_commands.json").read_text()):
             subprocess.run([*entry["arguments"], "-o", tmp_path / "x.o"], cwd=entry["directory"], check=True)
     (root / "main.c").write_text('#include "made.h"\nint main(void) { retrun MADE; }\n')

@@ -43,7 +43,7 @@ def gitlab(folder: Path) -> list[str]:
 @pytest.mark.parametrize("service", [github, gitlab])
 def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "project"
-    assert gpubuild("init", project, "--ci", service.__name__, cwd=tmp_path).code == 0
+    gpubuild("init", project, "--ci", service.__name__, cwd=tmp_path, code=0)
     summary = tmp_path / "summary.md"
     scripts = service(project)
     assert scripts[0].startswith("pip install gpubuild==")
@@ -65,7 +65,7 @@ def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tm
 
 
 def test_no_compiler_is_needed(tmp_path: Path) -> None:
-    assert gpubuild("init", "project", cwd=tmp_path).code == 0
+    gpubuild("init", "project", cwd=tmp_path, code=0)
     variables = {"PATH": str(tmp_path), "GPUBUILD_DEVICE": "cpu"} | shared_cache()
     tools = gpubuild("doctor", "--json", cwd=tmp_path, env=variables).document["tools"]
     assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
@@ -75,8 +75,7 @@ def test_no_compiler_is_needed(tmp_path: Path) -> None:
     assert (tested.code, tested.out) == (0, "ok      scale/cpu [cpu]\nwrote tests.xml\n1 case: 1 ok\n")
     main_file = tmp_path / "project/main.c"
     main_file.write_text(main_file.read_text().replace("scale: %s", "scaled: %s"))
-    failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables)
-    assert failed.code == 1
+    failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables, code=1)
     assert "  | -scale: OK (0 of 1000 elements wrong)\n  | +scaled: OK" in failed.out
 
 
@@ -86,7 +85,7 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
     seed(tmp_path / "mine")  # with the runtime alone, which takes longest to compile
     (tmp_path / "mine/cache").rename(tmp_path / "mine/gpubuild/results")
     for name, status in (("one", "ran"), ("two", "hit-local")):
-        assert gpubuild("init", name, cwd=tmp_path).code == 0
+        gpubuild("init", name, cwd=tmp_path, code=0)
         built = gpubuild("build", "--json", cwd=tmp_path / name, env=variables)
         assert {s for step, s in built.statuses().items() if step != "runtime"} == {status}, built.out
         assert not (tmp_path / name / "cache").exists()
@@ -94,7 +93,7 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
     assert gpubuild("doctor", "--json", cwd=tmp_path / "two", env=variables).document["cache"] == {
         "directory": str(shared), "problem": "",
     }  # fmt: skip
-    assert gpubuild("clean", cwd=tmp_path / "one", env=variables).code == 0
+    gpubuild("clean", cwd=tmp_path / "one", env=variables, code=0)
     refused = gpubuild("cache", "clear", cwd=tmp_path / "one", env=variables)
     assert (refused.code, refused.out) == (2, "")
     assert f"{shared} has the results of all your projects" in refused.err
@@ -110,7 +109,7 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
 
 def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("SCons")
-    assert gpubuild("init", "project", "--scons", cwd=tmp_path).code == 0
+    gpubuild("init", "project", "--scons", cwd=tmp_path, code=0)
     project = tmp_path / "project"
     scons = [sys.executable, "-m", "SCons", "-Q"]
     subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True)
@@ -143,4 +142,4 @@ def test_what_could_not_be_written_is_not_in_the_way_of_the_next_try(small_disk:
     assert (refused.code, refused.out) == (2, "")
     assert refused.err == "error: cannot write new/main.c: No space left on device\n"
     filling.unlink()
-    assert gpubuild("init", "new", cwd=small_disk).code == 0
+    gpubuild("init", "new", cwd=small_disk, code=0)

@@ -40,8 +40,7 @@ def prefix(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("install")
     project = Path(shutil.copytree(built, folder / "demo", symlinks=True))
     env = {"DESTDIR": str(folder / "staging")}
-    done = gpubuild("install", *NAMES, "--prefix", "/opt/kernels", cwd=project, env=env)
-    assert done.code == 0, done.err
+    gpubuild("install", *NAMES, "--prefix", "/opt/kernels", cwd=project, env=env, code=0)
     assert files(folder / "staging" / "opt" / "kernels") == INSTALLED
     assert not Path("/opt/kernels").exists()
     return Path(shutil.move(folder / "staging" / "opt" / "kernels", folder / "moved"))
@@ -134,8 +133,7 @@ def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
     assert "product: shared" in text
     yaml.write_text(text.replace("product: shared", f"product: shared, {install}"))
     for _ in range(2):  # links exist the second time
-        done = gpubuild("install", "first", "--prefix", tmp_path / "usr", cwd=project)
-        assert done.code == 0, done.err
+        gpubuild("install", "first", "--prefix", tmp_path / "usr", cwd=project, code=0)
     lib = tmp_path / "usr" / "lib64" / "kernels"
     links = {path.name: str(path.readlink()) for path in lib.iterdir() if path.is_symlink()}
     assert links == dict.fromkeys(("libfirst.so", "libfirst.so.1"), "libfirst.so.1.10")
@@ -191,8 +189,7 @@ def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
 def test_errors(built: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
     (project / "blocked").write_text("a file")
-    done = gpubuild("install", *arguments, cwd=project)
-    assert done.code == 2
+    done = gpubuild("install", *arguments, cwd=project, code=2)
     assert message in done.err
 
 
@@ -200,6 +197,5 @@ def test_nothing_is_copied_after_a_failure(tmp_path: Path) -> None:
     project = write_project(tmp_path)
     (project / "call.c").write_text("int call(void) { return missing; }\n")
     seed(project)
-    done = gpubuild("install", "first", "--into", "here", cwd=project)
-    assert done.code == 1
+    gpubuild("install", "first", "--into", "here", cwd=project, code=1)
     assert not (project / "here").exists()

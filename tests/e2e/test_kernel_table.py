@@ -87,8 +87,7 @@ def bundled(folder: Path, text: str, *targets: str) -> Path:
     """Return the gpu.binary that `gpubuild compile` makes of a file."""
     (folder / "k.mlir").write_text(text)
     chosen = [word for target in targets for word in ("-t", target)]
-    outcome = gpubuild("compile", "k.mlir", *chosen, "--emit", "binary", "-o", "k.binary.mlir", cwd=folder)
-    assert outcome.code == 0, outcome.err
+    gpubuild("compile", "k.mlir", *chosen, "--emit", "binary", "-o", "k.binary.mlir", cwd=folder, code=0)
     return folder / "k.binary.mlir"
 
 
@@ -159,8 +158,7 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", cwd=tmp_path, seeded=True, code=0)
     binary = (tmp_path / "build/app/k.binary.mlir").read_text()
     ((entry,),) = tables(binary)
     kind = "(memref<?xf32>) -> ()" if given else "!llvm.func<void (ptr, ptr<1>, i64, bf16, f64)>"

@@ -63,7 +63,7 @@ CPU = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": "3"}
 
 
 def write_project(folder: Path, text: str = PROJECT) -> Path:
-    assert gpubuild("init", "demo", cwd=folder).code == 0
+    gpubuild("init", "demo", cwd=folder, code=0)
     project = folder / "demo"
     (project / "targets.yaml").write_text(text)
     (project / "call.c").write_text(CALL)
@@ -74,8 +74,7 @@ def write_project(folder: Path, text: str = PROJECT) -> Path:
 def _build(folder: Path) -> None:
     project = write_project(folder)
     seed(project)
-    done = gpubuild("build", cwd=project)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=project, code=0)
 
 
 @pytest.fixture(scope="module")
@@ -214,8 +213,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     zig = request.param == "zig"
     env = ({"PATH": str(folder)} if zig else {}) | shared_cache()  # zig is used where no other compiler is
     programs = ("first", "plus", "part", "one", "two")
-    done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env)
-    assert done.code == 0, done.err
+    gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env, code=0)
     return project, ZIG_CC if zig else ["cc"]
 
 
@@ -323,6 +321,6 @@ def test_another_product_replaces_the_last(tmp_path: Path) -> None:
     text = (project / "targets.yaml").read_text()
     for kind, name in (("shared", "liblib.so"), ("static", "liblib.a"), ("object", "lib.o")):
         (project / "targets.yaml").write_text(text.replace("mlir]", f"mlir], product: {kind}"))
-        assert gpubuild("build", cwd=project).code == 0
+        gpubuild("build", cwd=project, code=0)
         found = {file.name for file in (project / "build" / "lib").iterdir()}
         assert found & {"liblib.so", "liblib.a", "lib.o"} == {name}

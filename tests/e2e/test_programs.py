@@ -63,8 +63,7 @@ def project(folder: Path, yaml: str, **files: str) -> Path:
 
 
 def build(folder: Path, *arguments: str) -> dict[str, str]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=folder)
-    assert outcome.code == 0, outcome.err + outcome.out
+    outcome = gpubuild("build", "--json", *arguments, cwd=folder, code=0)
     return outcome.statuses()
 
 
@@ -400,8 +399,7 @@ def test_a_printed_reproducer_works(target: str, option: str, tmp_path: Path) ->
     folder = project(
         tmp_path, f"targets: {{{target}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n", k_mlir=source
     )
-    outcome = gpubuild("build", cwd=folder)
-    assert outcome.code == 1
+    outcome = gpubuild("build", cwd=folder, code=1)
     assert "absent" in outcome.err
     [command] = re.findall(r"reproduce: (.*)", outcome.err)
     assert option in command

@@ -176,8 +176,7 @@ def test_programs_see_the_weights(
 ) -> None:
     element = ELEMENTS[name]
     write(tmp_path, element, alignment=alignment, targets=f"{{cpu: {{{options}}}}}")
-    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", cwd=tmp_path, env=shared_cache, code=0)
     assert output(tmp_path / "build/app/app") == expected(element)
 
 
@@ -189,8 +188,7 @@ def test_more_weights_than_one_instruction_of_spirv_holds(
     element = replace(one, weights=np.tile(one.weights, 4), expected=np.tile(one.expected, 4))
     assert element.weights.nbytes > 65_536
     write(tmp_path, element, targets="{spirv: {}}")
-    outcome = gpubuild("build", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", cwd=tmp_path, env=shared_cache, code=0)
     assert output(tmp_path / "build/app/app", "opencl", **(at_hand.opencl() or {})) == expected(element)
 
 
@@ -205,19 +203,16 @@ def test_large_dense_constants_pass_through_no_text(
     for name, values in (("large", weights), ("kernel", weights[::-1]), ('"small one"', weights[:SMALL])):
         text = text.replace(f"dense_resource<{name}>", f'dense<"0x{values.tobytes().hex()}">')
     (tmp_path / "k.mlir").write_text(text)
-    outcome = gpubuild("build", "--dump-ir", "ir", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", "--dump-ir", "ir", cwd=tmp_path, env=shared_cache, code=0)
     assert output(tmp_path / "build/app/app") == expected(large)
     texts = [path for path in tmp_path.rglob("*") if path.suffix in {".mlir", ".ll", ".s", ".txt", ".json"}]
     assert len(texts) > 20
     assert max(path.stat().st_size for path in texts if path.name != "k.mlir") < 1_000_000
-    inspected = gpubuild("inspect", "build/app/k.binary.mlir", cwd=tmp_path)
-    assert inspected.code == 2
+    inspected = gpubuild("inspect", "build/app/k.binary.mlir", cwd=tmp_path, code=2)
     assert "inspect k.images.o" in inspected.err
-    assert gpubuild("inspect", "build/app/k.images.o", cwd=tmp_path).code == 0
-    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
-    again = gpubuild("clean", cwd=tmp_path, env=shared_cache)
-    assert again.code == 0, again.err
+    gpubuild("inspect", "build/app/k.images.o", cwd=tmp_path, code=0)
+    gpubuild("build", cwd=tmp_path, env=shared_cache, code=0)
+    gpubuild("clean", cwd=tmp_path, env=shared_cache, code=0)
     outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
     assert set(outcome.statuses().values()) == {"hit-local"}
     assert output(tmp_path / "build/app/app") == expected(large)
@@ -228,13 +223,12 @@ def test_bytecode(tmp_path: Path, shared_cache: dict[str, str], count: int) -> N
     weights = np.random.default_rng(17).standard_normal(count, dtype=np.float32)
     element = replace(ELEMENTS["f32"], weights=weights, expected=weights + weights)
     write(tmp_path, element, alignment=64)
-    assert gpubuild("build", cwd=tmp_path, env=shared_cache).code == 0
+    gpubuild("build", cwd=tmp_path, env=shared_cache, code=0)
     (tmp_path / "k.mlirbc").write_bytes(bytecode_of((tmp_path / "k.mlir").read_text()))
     (tmp_path / "k.mlir").unlink()
     project = tmp_path / "targets.yaml"
     project.write_text(project.read_text().replace("k.mlir", "k.mlirbc"))
-    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache, code=0)
     ran = [step for step, status in outcome.statuses().items() if status == "ran"]
     assert ran == ["outline/k.mlirbc"], "its outputs are those of the text"
     assert output(tmp_path / "build/app/app") == expected(element)
@@ -282,8 +276,7 @@ def test_weights_in_a_source_of_their_own(tmp_path: Path, shared_cache: dict[str
         (tmp_path / "k.mlir").write_text(
             ADD_WEIGHTS.format(declaration=declaration, use=use, operation=operation)
         )
-        outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
-        assert outcome.code == 0, outcome.err
+        outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache, code=0)
         done = subprocess.run(
             [sys.executable, "-c", CALL, numpy],
             cwd=tmp_path, env={**os.environ, "GPUBUILD_DEVICE": "cpu"}, capture_output=True, text=True,
@@ -297,8 +290,7 @@ def test_weights_in_a_source_of_their_own(tmp_path: Path, shared_cache: dict[str
 def test_gpu_code_with_too_large_weights_is_refused(tmp_path: Path, shared_cache: dict[str, str]) -> None:
     weights = np.arange(17 << 20, dtype=np.float32)
     write(tmp_path, replace(ELEMENTS["f32"], weights=weights), targets="{gfx90a: {}, sm_90: {}}")
-    outcome = gpubuild("build", "-k", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 1
+    outcome = gpubuild("build", "-k", cwd=tmp_path, env=shared_cache, code=1)
     assert "@k has 68 MiB of constants; code for gfx90a, sm_90 can have 64 MiB" in outcome.err
     assert "move the memref.global to host code" in outcome.err
 
@@ -307,8 +299,7 @@ def test_gpu_code_with_too_large_weights_is_refused(tmp_path: Path, shared_cache
 def project(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]) -> Path:
     folder = tmp_path_factory.mktemp("resources")
     write(folder, ELEMENTS["i8"], targets="{cpu: {}, sm_90: {}, gfx90a: {}}")
-    outcome = gpubuild("build", cwd=folder, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", cwd=folder, env=shared_cache, code=0)
     return folder
 
 
@@ -319,8 +310,7 @@ def test_gpu_code_has_the_weights(project: Path) -> None:
 
 
 def test_dumped_ir_has_no_data(project: Path, shared_cache: dict[str, str]) -> None:
-    outcome = gpubuild("build", "--dump-ir", "ir", cwd=project, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    gpubuild("build", "--dump-ir", "ir", cwd=project, env=shared_cache, code=0)
     texts = {path: path.read_text() for path in (project / "ir").rglob("*.mlir") if path.is_file()}
     weights = ELEMENTS["i8"].weights.tobytes()
     assert any(file_name(digest_bytes(weights))[9:73] in text for text in texts.values())
@@ -329,11 +319,11 @@ def test_dumped_ir_has_no_data(project: Path, shared_cache: dict[str, str]) -> N
 
 def test_a_module_is_written_with_its_data(project: Path, tmp_path: Path) -> None:
     source, again = project / "k.mlir", tmp_path / "again.mlir"
-    assert gpubuild("compile", source, "-t", "cpu", "--emit", "mlir", "-o", again, cwd=tmp_path).code == 0
+    gpubuild("compile", source, "-t", "cpu", "--emit", "mlir", "-o", again, cwd=tmp_path, code=0)
     code = []
     for file in (source, again):
         options = ("-t", "cpu", "--kind", "cpu", "--emit", "obj", "-o", "code")
-        assert gpubuild("compile", file, *options, cwd=tmp_path).code == 0
+        gpubuild("compile", file, *options, cwd=tmp_path, code=0)
         code.append((tmp_path / "code").read_bytes())
     assert code[0] == code[1]
     assert ELEMENTS["i8"].weights[::-1].tobytes() in code[0]
@@ -347,8 +337,7 @@ def test_only_steps_that_use_a_resource_run_again(project: Path, shared_cache: d
 
     def ran(alignment: int, weights: np.ndarray, kernel_weights: np.ndarray) -> set[str]:
         (project / "k.mlir").write_text(source(element, alignment, weights, kernel_weights))
-        outcome = gpubuild("build", "--json", cwd=project, env=shared_cache)
-        assert outcome.code == 0, outcome.err
+        outcome = gpubuild("build", "--json", cwd=project, env=shared_cache, code=0)
         return {step for step, status in outcome.statuses().items() if status == "ran"}
 
     assert ran(4, element.weights, reverse) <= {"outline/k.mlir"}
@@ -356,7 +345,7 @@ def test_only_steps_that_use_a_resource_run_again(project: Path, shared_cache: d
     assert ran(16, changed, reverse) == {"outline/k.mlir", "app/host", "app/link"}
     targets = {f"app/compile/k/{target}" for target in ("cpu", "sm_90", "gfx90a")}
     assert targets < ran(16, changed, changed)
-    assert gpubuild("explain", "app/host", cwd=project, env=shared_cache).code == 0
+    gpubuild("explain", "app/host", cwd=project, env=shared_cache, code=0)
     weights = [changed, changed[:SMALL], changed + changed]
     assert output(project / "build/app/app") == b"".join(part.tobytes() for part in weights)
 
@@ -378,8 +367,7 @@ def test_a_source_with_passes(tmp_path: Path, shared_cache: dict[str, str]) -> N
         "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir], passes: "
         '{source: "builtin.module(one-shot-bufferize)"}}}\n'
     )
-    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 0, outcome.err
+    outcome = gpubuild("run", "-q", "app", cwd=tmp_path, env=shared_cache, code=0)
     assert float(outcome.out) == pytest.approx(weights[77], rel=1e-5)
 
 
@@ -393,11 +381,11 @@ def test_the_command_that_shows_a_failure_again_finds_the_data(
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {sm_90: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
     )
-    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
-    assert outcome.code == 1
+    outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache, code=1)
     assert "llvm.intr.pow" in outcome.out
     located = next(tmp_path.rglob("located.0.mlir"))
-    again = gpubuild("compile", located, "-t", "sm_90", "--emit", "bin", cwd=tmp_path, env=shared_cache)
-    assert again.code == 1
+    again = gpubuild(
+        "compile", located, "-t", "sm_90", "--emit", "bin", cwd=tmp_path, env=shared_cache, code=1
+    )
     assert "llvm.intr.pow" in again.err
     assert "dense_resource" not in again.err

@@ -23,8 +23,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "version: 1\ntargets: {sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}}\nprograms:\n"
         f"  {name}: {{sources: [{source}], pipeline: linalg, product: shared}}\n"
     )
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
+    outcome = gpubuild("build", cwd=folder, seeded=True, code=0)
     assert "stays on the host" not in outcome.out + outcome.err
     return folder / "build" / name
 
