@@ -104,6 +104,17 @@ def execute(
     return checked(Outcome(done.returncode, done.stdout, done.stderr), code)
 
 
+def run_python(
+    script: str,
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    code: int | None = 0,
+) -> Outcome:
+    """Run a script given as text with this Python."""
+    return execute(sys.executable, "-c", script, *arguments, cwd=cwd, env=env, code=code)
+
+
 def checked(outcome: Outcome, code: int | None) -> Outcome:
     assert code in (None, outcome.code), outcome.out + outcome.err
     return outcome

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
 import sys
 import typing
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, execute, gpubuild, run_python, shared_cache
 
 import gpubuild as package
 from gpubuild.errors import ConfigError, UsageError
@@ -35,11 +34,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_as_it_stands(project: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "api.md").read_text(), re.S)
     assert len(blocks) == 4
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], cwd=project, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    done = run_python("\n".join(blocks), cwd=project)
+    lines = done.out.splitlines()
     assert lines[0] == f"True {project / 'build' / 'scale' / 'scale'}"
     assert any(line.startswith("scale/link ") for line in lines)
     assert lines[-2].startswith("9 steps; {")
@@ -128,7 +124,5 @@ def test_what_an_import_costs(code: str) -> None:
 
 
 def _imported(code: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
-    )
-    return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.count("|") == 2}
+    done = execute(sys.executable, "-X", "importtime", "-c", code)
+    return {line.rsplit("|", 1)[1].strip() for line in done.err.splitlines() if line.count("|") == 2}

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, saxpy_project
+from e2e.command import ROOT, execute, gpubuild, saxpy_project
 from e2e.library_programs import COMPILERS, build_library, compiler, functions
 
 MAIN = r"""
@@ -74,8 +74,8 @@ def compiled(
 def test_functions_of_every_type(library: Path, tmp_path: Path, name: str) -> None:
     made = compiled(library, tmp_path, name, MAIN)
     assert made.returncode == 0, made.stderr
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("ok\n", 0), done
+    done = execute(tmp_path / "main", code=None)
+    assert (done.out, done.code) == ("ok\n", 0), done
 
 
 MISMATCHES = {
@@ -114,9 +114,9 @@ def test_static_sizes_are_asserted(library: Path, tmp_path: Path) -> None:
         "gpubuild_memref_f32_2 x = gpubuild_make_f32_2(a, 3, 2); return (int)sized(&x, &x); }\n"
     )
     assert compiled(library, tmp_path, "c", text).returncode == 0
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "x->sizes[0] == 2" in done.stderr
+    done = execute(tmp_path / "main", code=None)
+    assert done.code != 0
+    assert "x->sizes[0] == 2" in done.err
 
 
 def test_text(library: Path) -> None:
@@ -137,8 +137,8 @@ def test_the_page(tmp_path: Path) -> None:
     main = "int main(void) { float x = 2, y = 1; run(&x, &y, 1); return y != 5; }\n"
     (tmp_path / "main.c").write_text(block + main)
     command = [*compiler("c"), f"-I{library}", "main.c", "-x", "none", str(library / "libsaxpy.so")]
-    subprocess.run([*command, f"-Wl,-rpath,{library}", "-o", "main"], cwd=tmp_path, check=True)
-    subprocess.run([tmp_path / "main"], env=os.environ | {"GPUBUILD_DEVICE": "cpu"}, check=True)
+    execute(*command, f"-Wl,-rpath,{library}", "-o", "main", cwd=tmp_path)
+    execute(tmp_path / "main", env=os.environ | {"GPUBUILD_DEVICE": "cpu"})
 
 
 def test_an_executable_has_no_interface(tmp_path: Path) -> None:

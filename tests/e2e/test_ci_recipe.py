@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.command import ROOT, run_on_cpu, saxpy_project, seed, without_settings
+from e2e.command import ROOT, execute, run_on_cpu, saxpy_project, seed, without_settings
 from unit.cache.servers import LOCATION, NGINX, OPENSSL, make_certificate, nginx
 
 from gpubuild import __version__
@@ -38,16 +38,15 @@ def ci(project: Path, lines: list[str], tmp_path: Path, **environment: str) -> d
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gpubuild "$@"\n')
     script.chmod(0o755)
     inherited = without_settings()
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", "\n".join(lines)],
+    execute(
+        "bash",
+        "-euo",
+        "pipefail",
+        "-c",
+        "\n".join(lines),
         cwd=project,
         env={**inherited, "PATH": f"{commands}:{os.environ['PATH']}", **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
     return json.loads((project / "build.json").read_text())
 
 
@@ -175,8 +174,8 @@ def test_what_the_snippets_may_do_and_when() -> None:
 def test_the_workflow_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "gpubuild.yml"
     file.write_text(SERVICES["github"][1])
-    done = subprocess.run(["actionlint", file], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
+    done = execute("actionlint", file, code=None)
+    assert (done.code, done.out) == (0, "")
 
 
 def job(project: Path, tmp_path: Path) -> tuple[int, str, str]:
@@ -234,7 +233,7 @@ def test_the_job_summary(cold: Path, tmp_path: Path) -> None:
     (tmp_path / "build.json").write_text(json.dumps(document))
     summary = tmp_path / "summary.md"
     environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(summary)}
-    subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=True)
+    execute("bash", "-e", "-c", script, cwd=tmp_path, env=environment)
     ran = document["summary"]["ran"]
     assert ran > 10
     assert summary.read_text().splitlines() == [

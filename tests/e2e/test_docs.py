@@ -12,7 +12,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, shared_cache, without_settings
+from e2e.command import ROOT, execute, shared_cache, without_settings
 from e2e.pages import Block, Page, Session, pages, pattern, read_page, sessions
 
 from gpubuild.cli.parser import make_parser
@@ -76,7 +76,7 @@ def test_commands(name: str, launcher: Path, tmp_path: Path) -> None:
         environment |= shared_cache()
     folder = tmp_path / "project"
     if page.project == "init":
-        subprocess.run([launcher / "gpubuild", "init", "-q", folder], check=True, env=environment)
+        execute(launcher / "gpubuild", "init", "-q", folder, env=environment)
     elif page.project:
         shutil.copytree(ROOT / page.project, folder)
     else:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, execute, gpubuild
 
 
 def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cache: dict[str, str]) -> None:
@@ -43,7 +42,7 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     )
     environment = {"PATH": os.defpath, "CC": cc}
     command = link.removeprefix("$ ").replace("DIR", "'else where/DIR'")
-    subprocess.run(["sh", "-c", command], env=environment, cwd=tmp_path, check=True)
+    execute("sh", "-c", command, cwd=tmp_path, env=environment)
     command = run.removeprefix("$ ")
-    ran = subprocess.run(["sh", "-c", command], cwd=elsewhere, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, f"{shown}\n"), ran.stderr
+    ran = execute("sh", "-c", command, cwd=elsewhere, code=None)
+    assert (ran.code, ran.out) == (0, f"{shown}\n"), ran.err

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, seed
+from e2e.command import execute, gpubuild, seed
 
 ON_TENSORS = "  func.func @t(%t: tensor<4xf32>) -> tensor<4xf32> {return %t : tensor<4xf32>}"
 # Edits of the project (file: old, new), arguments, environment, texts on stderr.
@@ -215,8 +214,8 @@ def test_a_traceback_of_load_ends_with_the_location_and_the_hint(tmp_path: Path)
     (tmp_path / "k.mlir").write_text("func.func @f( {\n")
     for file, last in (("k.mlir", "k.mlir:1:"), ("kk.mlir", "kk.mlir (did you mean 'k.mlir'?)")):
         command = [sys.executable, "-c", f"import gpubuild; gpubuild.load('{file}')"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert last in done.stderr.partition("gpubuild.errors.")[2]
+        done = execute(*command, cwd=tmp_path, code=None)
+        assert last in done.err.partition("gpubuild.errors.")[2]
 
 
 def test_a_recipe_for_an_existing_project(project: Path) -> None:

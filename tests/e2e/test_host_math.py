@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, seed
+from e2e.command import gpubuild, run_python, seed
 
 VARIANTS = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX,-FMA4,-AVX512F"}  # as on an older CPU
 OTHER_COPIES = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-ERMS"}  # which compute the same
@@ -46,10 +44,8 @@ EXPONENTIALS = (
 
 def exponentials(environment: dict[str, str]) -> dict[str, str]:
     environment = {**os.environ, "GLIBC_TUNABLES": "", **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", EXPONENTIALS], env=environment, capture_output=True, text=True, check=True
-    )
-    return dict(line.split() for line in done.stdout.splitlines())
+    done = run_python(EXPONENTIALS, env=environment)
+    return dict(line.split() for line in done.out.splitlines())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 
 YAML = """\
 version: 1
@@ -55,10 +55,7 @@ def ran(steps: dict[str, dict[str, str]]) -> set[str]:
 
 
 def said(root: Path, program: str) -> str:
-    done = subprocess.run(
-        [root / f"build/{program}/{program}"], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
+    return execute(root / f"build/{program}/{program}").out
 
 
 def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
@@ -160,7 +157,7 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         gpubuild("run", "-q", *arguments, cwd=root, code=7)
         gpubuild("compdb", *arguments, cwd=root, code=0)
         for entry in json.loads((root / "compile_commands.json").read_text()):
-            subprocess.run([*entry["arguments"], "-o", tmp_path / "x.o"], cwd=entry["directory"], check=True)
+            execute(*entry["arguments"], "-o", tmp_path / "x.o", cwd=entry["directory"])
     (root / "main.c").write_text('#include "made.h"\nint main(void) { retrun MADE; }\n')
     outcome = gpubuild("build", cwd=root)
     assert "main.c:2:18: error: " in outcome.err

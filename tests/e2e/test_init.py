@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import fill
-from e2e.command import ROOT, gpubuild, seed, shared_cache, without_settings
+from e2e.command import ROOT, execute, gpubuild, seed, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
@@ -49,16 +48,17 @@ def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tm
     assert scripts[0].startswith("pip install gpubuild==")
     out = ""
     for script in scripts[1:]:
-        done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
+        done = execute(
+            "bash",
+            "-e",
+            "-o",
+            "pipefail",
+            "-c",
+            script,
             cwd=project,
             env=environment | {"GITHUB_STEP_SUMMARY": str(summary)},
-            capture_output=True,
-            text=True,
-            check=False,
         )
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-        out += done.stdout
+        out += done.out
     assert "1 program: 1 ok\n" in out
     assert (project / "gpubuild-cache.tar").stat().st_size > 10_000
     assert summary.exists() == (service is github)
@@ -112,27 +112,19 @@ def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: 
     gpubuild("init", "project", "--scons", cwd=tmp_path, code=0)
     project = tmp_path / "project"
     scons = [sys.executable, "-m", "SCons", "-Q"]
-    subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True)
-    done = subprocess.run(
-        [project / "build/scale/scale"],
-        env=environment | {"GPUBUILD_DEVICE": "cpu"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == EXPECTED == (project / "expected.txt").read_text()
-    again = subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True, text=True)
-    assert again.stdout == "scons: `.' is up to date.\n"
+    execute(*scons, cwd=project, env=environment)
+    done = execute(project / "build/scale/scale", env=environment | {"GPUBUILD_DEVICE": "cpu"})
+    assert done.out == EXPECTED == (project / "expected.txt").read_text()
+    again = execute(*scons, cwd=project, env=environment)
+    assert again.out == "scons: `.' is up to date.\n"
 
 
 def test_the_first_project_of_readme_runs(environment: dict[str, str], tmp_path: Path) -> None:
     """The line under "A project of your own" in README.md."""
     page = (ROOT / "README.md").read_text()
     line = next(line for line in page.splitlines() if line.startswith("gpubuild init demo"))
-    done = subprocess.run(
-        ["bash", "-e", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.stderr
+    done = execute("bash", "-e", "-c", line, cwd=tmp_path, env=environment, code=None)
+    assert (done.code, done.out.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.err
 
 
 def test_what_could_not_be_written_is_not_in_the_way_of_the_next_try(small_disk: Path) -> None:

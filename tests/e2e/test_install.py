@@ -6,11 +6,10 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, run_on_cpu, seed
+from e2e.command import execute, gpubuild, run_on_cpu, seed
 from e2e.test_cmake_meson import find
 from e2e.test_products import CPU, USER, write_project
 from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
@@ -62,7 +61,7 @@ def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str, language: 
     if shutil.which("pkg-config"):
         path = {**os.environ, "PKG_CONFIG_PATH": str(file.parent)}
         command = ["pkg-config", "--libs", name]
-        flags = subprocess.run(command, env=path, capture_output=True, text=True, check=True).stdout
+        flags = execute(*command, env=path).out
     else:  # the file has no other variables
         text = file.read_text().replace("${pcfiledir}", str(file.parent)).replace("${prefix}/", f"{prefix}/")
         libdir = re.search("^libdir=(.*)$", text, re.M)
@@ -72,7 +71,7 @@ def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str, language: 
     source = tmp_path / f"user{language}"
     source.write_text(USER[language])
     rpath = f"-Wl,-rpath,{prefix / 'lib'}"
-    subprocess.run(["cc", source, *shlex.split(flags), rpath, "-o", tmp_path / "user"], check=True)
+    execute("cc", source, *shlex.split(flags), rpath, "-o", tmp_path / "user")
     assert runs(tmp_path / "user")
 
 
@@ -91,10 +90,7 @@ def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
         [cmake, "-G", "Ninja", "-S", ".", "-B", "out", f"-DCMAKE_PREFIX_PATH={prefix}"],
         [cmake, "--build", "out"],
     ):
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        execute(*command, cwd=tmp_path, env=environment)
     assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
 
 
@@ -117,11 +113,7 @@ def test_meson_finds_them_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
 
 
 def output_of(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return execute(*command, env={**os.environ, **environment}).out
 
 
 def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
@@ -165,8 +157,7 @@ def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
             "--fresh",
             f"-Dfirst_DIR={lib}/cmake/first",
         ]
-        configured = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert configured.returncode == code, (version, configured.stderr)
+        execute(*command, code=code)
 
 
 def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:

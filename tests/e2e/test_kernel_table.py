@@ -10,7 +10,7 @@ from typing import Any
 
 import mlir
 import pytest
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 from unit.engine.device_steps import tools
 
 from gpubuild.engine.ir import contexts
@@ -98,7 +98,7 @@ def tables(text: str) -> list[list[dict[str, object]]]:
 
 def test_every_object_has_a_table_of_its_kernels(tmp_path: Path) -> None:
     path = bundled(tmp_path, KERNELS, *EXPECTED)
-    subprocess.run([OWN_MLIR_OPT, path], check=True, capture_output=True)
+    execute(OWN_MLIR_OPT, path)
     objects = gpubuild("inspect", "--json", path, cwd=tmp_path).document["modules"][0]["objects"]
     text = gpubuild("inspect", path, cwd=tmp_path).out
     for item, target, table in zip(objects, EXPECTED, tables(path.read_text()), strict=True):
@@ -136,10 +136,10 @@ def test_upstream_makes_the_recorded_table(tmp_path: Path) -> None:
     linker.write_text(f'#!/bin/sh\nexec {" ".join(tools()["ld.lld"])} "$@"\n')
     linker.chmod(0o755)
     command = [found, f"--gpu-module-to-binary=toolkit={tmp_path}"]
-    done = subprocess.run(command, input=ROCDL, capture_output=True, text=True, check=False)
-    if "target was not built" in done.stderr:
+    done = execute(*command, stdin=ROCDL, code=None)
+    if "target was not built" in done.err:
         pytest.skip(f"{found} was built without AMDGPU")
-    assert TABLE.findall(done.stdout) == [UPSTREAM], done.stderr
+    assert TABLE.findall(done.out) == [UPSTREAM], done.err
 
 
 @pytest.mark.parametrize("given", ["", GIVEN])
@@ -150,7 +150,7 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
     )
     source = f'gpu.module @k [#nvvm.target<chip = "sm_75">] {{\n{text}\n}}\n'
     command = [str(OWN_MLIR_OPT), "--gpu-module-to-binary=format=llvm"]
-    made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    made = execute(*command, stdin=source).out
     if given:
         made = made.replace("offload = ", f"kernels = <{given}>, offload = ")
     main = "  func.func @main() -> i32 {\n    %z = arith.constant 0 : i32\n    return %z : i32\n  }\n}"

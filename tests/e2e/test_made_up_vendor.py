@@ -7,12 +7,11 @@ inspected, extracted and reported.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.command import seed
+from e2e.command import execute, seed
 from made_up_vendor.facts import WASM
 
 from gpubuild import load_project
@@ -83,7 +82,7 @@ def test_from_source_to_report(project: Path, capsys: pytest.CaptureFixture[str]
     image = built / "k.machine.wasm"
     assert image.read_bytes().startswith(b"\0asm")
     assert "simd128" in (built / "k.machine.wat").read_text()
-    assert subprocess.run([built / "app"], check=False).returncode == 42  # the other image is the CPU's
+    assert execute(built / "app", code=None).code == 42  # the other image is the CPU's
 
     # Bundled, and in the program's container.
     cpu, machine = inspect_file(built / "k.binary.mlir").modules[0].objects

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu, shared_cache, without_settings
+from e2e.command import ROOT, Outcome, execute, gpubuild, run_on_cpu, shared_cache, without_settings
 
 HEADER = '#define TEXT "one"\n'
 MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
@@ -64,12 +63,18 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def modules_of_build(project: Path, *arguments: str, env: dict[str, str] | None = None) -> set[str]:
     """Build once more, and tell the modules that were imported."""
     environment = without_settings() | (env or {})
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "gpubuild", "build", *arguments],
-        cwd=project, env=environment, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    done = execute(
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "gpubuild",
+        "build",
+        *arguments,
+        cwd=project,
+        env=environment,
+    )
+    return {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
 
 
 def was_quick(project: Path, *arguments: str, env: dict[str, str] | None = None) -> bool:
@@ -276,11 +281,10 @@ def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
     generator = ROOT / "bench/generate.py"
     if not generator.exists():
         pytest.skip("bench/ is not installed")
-    done = subprocess.run(
-        [sys.executable, generator, tmp_path / "p", "--files", "2", "--modules", "1", "--targets", "1"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    steps = int(done.stdout.split()[-2])
+    done = execute(
+        sys.executable, generator, tmp_path / "p", "--files", "2", "--modules", "1", "--targets", "1"
+    )
+    steps = int(done.out.split()[-2])
     outcome = gpubuild("build", "--json", cwd=tmp_path / "p", seeded=True, code=0)
     assert outcome.document["summary"]["steps"] == steps
     assert run_on_cpu(tmp_path / "p/build/app/app") == Outcome(0, "2\n", "")  # 0.5 + 1.5

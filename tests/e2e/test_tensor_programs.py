@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, shared_cache
+from e2e.command import Outcome, execute, gpubuild, run_python, shared_cache
 from simulators.cuda_driver import standin
 
 SOURCES = Path(__file__).parent / "tensors"
@@ -42,12 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
 
 
 def run(program: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [program], check=False, capture_output=True, text=True, timeout=120,
-        env={"PATH": os.environ["PATH"], **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return execute(program, env={"PATH": os.environ["PATH"], **environment}).out
 
 
 PRINTS = {"mix": "0 wrong\n", "layer": "layer: OK\n", "branches": "0 wrong\n"}
@@ -67,11 +60,11 @@ def test_on_the_cpu_and_with_memory_apart(
 def test_independent_kernels_are_in_streams_of_their_own(built: tuple[Path, Outcome]) -> None:
     program = built[0] / "branches" / "branches"
     traced = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_TRACE": "1"}
-    done = subprocess.run([program], check=False, capture_output=True, text=True, env=traced)
-    assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stderr
-    lines = done.stderr.splitlines()
-    stream = dict(re.findall(r" launch \w+::(\w+) .* stream (\w+)", done.stderr))
-    assert stream["product_kernels"] != stream["product_kernels_1"], done.stderr
+    done = execute(program, env=traced, code=None)
+    assert (done.code, done.out) == (0, "0 wrong\n"), done.err
+    lines = done.err.splitlines()
+    stream = dict(re.findall(r" launch \w+::(\w+) .* stream (\w+)", done.err))
+    assert stream["product_kernels"] != stream["product_kernels_1"], done.err
     made, released = (
         [line for line in lines if " stream " in line and line.endswith(ends)]
         for ends in (("created",), ("destroyed", "released"))
@@ -132,11 +125,14 @@ def test_weights_on_a_device_are_freed_with_the_library(tmp_path: Path) -> None:
         (["cuda"], standin.environment("7.0", modules=tmp_path), "256 0\n"),
         ([], {"GPUBUILD_DEVICE": "cpu"}, "0 0\n"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", RELOADING, library, *arguments], check=False, capture_output=True,
-            text=True, env={"PATH": os.environ["PATH"], **environment},
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (0, numbers * 3), done.stderr
+        done = run_python(
+            RELOADING,
+            library,
+            *arguments,
+            env={"PATH": os.environ["PATH"], **environment},
+            code=None,
+        )
+        assert (done.code, done.out) == (0, numbers * 3), done.err
 
 
 def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """Products in tiles, split reductions, control flow: NumPy's results, equal bits on all devices."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 from simulators.cuda_driver import standin
 
 TENSORS = Path(__file__).parent / "tensors"
@@ -29,16 +28,11 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def bits(folder: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, TENSORS / f"check_{folder.name}.py"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    return execute(
+        sys.executable,
+        TENSORS / f"check_{folder.name}.py",
         env={**os.environ, "PYTHONPATH": str(folder), **environment},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    ).out
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from e2e.command import gpubuild, shared_cache
+from e2e.command import execute, gpubuild, shared_cache
 
 
 @pytest.fixture(scope="module")
@@ -108,14 +107,18 @@ BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_report_in_a_browser(report: Path, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    done = subprocess.run(
-        [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-            "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1200,900", f"--screenshot={picture}", report.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr  # where a refused style or script is complained of
-    assert "Content Security Policy" not in done.stderr
+    done = execute(
+        BROWSER,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--enable-logging=stderr",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=1200,900",
+        f"--screenshot={picture}",
+        report.as_uri(),
+    )
+    assert "CONSOLE" not in done.err  # where a refused style or script is complained of
+    assert "Content Security Policy" not in done.err
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 from integration import page, refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
@@ -54,22 +53,17 @@ def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> P
 
 def check(build_dir: Path, program: Program, device: str, scratch: Path, **environment: str) -> None:
     """Run it, and have FileCheck compare."""
-    done = subprocess.run(
-        [build_dir / program.name / program.name],
+    done = execute(
+        build_dir / program.name / program.name,
         env={
             "PATH": os.environ["PATH"],
             "GPUBUILD_DEVICE": device,
             "GPUBUILD_TRACE": "1" if program.traced else "0",
             **environment,
         },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    assert program.traced or done.stderr == ""
-    assert program.refusal(done.stdout, done.stderr, scratch) == ""
+    assert program.traced or done.err == ""
+    assert program.refusal(done.out, done.err, scratch) == ""
 
 
 @pytest.fixture(scope="module")
