@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, execute, gpubuild, run_on_cpu, run_python, seed, shared_cache
+from e2e.command import Outcome, execute, gpubuild, project_file, run_on_cpu, run_python, seed, shared_cache
 from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
@@ -183,13 +183,8 @@ def test_two_libraries_beside_another_user_of_cuda(built: Path, tmp_path: Path) 
     standin.translate((built / "build" / "first").glob("*.ptx"), "7.0", tmp_path)
     environment = standin.environment("7.0", modules=tmp_path, GPUBUILD_TRACE="1")
     libraries = [product(built, name) for name in ("first", "second")]
-    done = run_python(
-        BESIDE_CUDA,
-        *libraries,
-        env={"PATH": os.environ["PATH"], **environment},
-        code=None,
-    )
-    assert (done.code, done.out) == (0, "the context is the same\n"), done.err
+    done = run_python(BESIDE_CUDA, *libraries, env={"PATH": os.environ["PATH"], **environment})
+    assert done.out == "the context is the same\n"
     assert done.err.count("unload module scale_kernels") == 4, "dlclose unloads"
 
 
@@ -245,79 +240,49 @@ def test_hidden_inline_functions_of_two_libraries_stay_apart(compiled: Compiled)
     assert run_on_cpu(link(compiled, text, *objects)).code == 0
 
 
-ERRORS = {
-    "nothing to export": (
-        "part: {sources: [main.c], product: object}",
-        ("build",),
-        "part.o would export no function",
+# Programs of one project, and what is said of each.
+REFUSED = {
+    "static, offload: clang": "'product: static' cannot have `offload: clang`",
+    "executable, install: {version: 1}": "'install' is for libraries and objects; an executable is",
+    "shared, install: {version: 0x10}": "expected a version, got 0x10; write 1.2.0",
+    "shared, install: {include: ../include}": (
+        "expected a folder below the prefix, got '../include'; write include/NAME and the like"
     ),
-    "missing function": (
-        "lib: {sources: [call.c], product: shared}",
-        ("build",),
-        "cannot link: nothing defines _mlir_ciface_scale",
+    "dll": "unknown word 'dll' (one of: executable, shared, static, object)",
+}
+FAILING = {
+    "none: {sources: [main.c], product: object}": "none.o would export no function",
+    "missing: {sources: [call.c], product: shared}": "cannot link: nothing defines _mlir_ciface_scale",
+    "odd: {sources: [odd.mlir], product: shared}": (
+        'libodd.so cannot export _mlir_ciface_a@1: linkers take no @ and no " in names'
     ),
-    "name": (
-        "lib: {sources: [odd.mlir], product: shared}",
-        ("build",),
-        'liblib.so cannot export _mlir_ciface_a@1: linkers take no @ and no " in names',
-    ),
-    "lto": (
-        "lib: {sources: [lto.o], product: static}",
-        ("build",),
-        "cannot list the functions that lto.o exports: it was compiled with -flto",
-    ),
-    "clang": (
-        "lib: {sources: [scale.mlir], product: static, offload: clang}",
-        ("build",),
-        "'product: static' cannot have `offload: clang`",
-    ),
-    "executable": (
-        "p: {sources: [scale.mlir, main.c], install: {version: 1}}",
-        ("build",),
-        "'install' is for libraries and objects; an executable is copied to bin",
-    ),
-    "version": (
-        "lib: {sources: [scale.mlir], product: shared, install: {version: 0x10}}",
-        ("build",),
-        "expected a version, got 0x10; write 1.2.0",
-    ),
-    "folder": (
-        "lib: {sources: [scale.mlir], product: shared, install: {include: ../include}}",
-        ("build",),
-        "expected a folder below the prefix, got '../include'; write include/NAME and the like",
-    ),
-    "run": (
-        "lib: {sources: [scale.mlir], product: shared}",
-        ("run", "lib"),
-        "run is for executables, and lib has `product: shared`",
-    ),
-    "export": (
-        "lib: {sources: [scale.mlir], product: shared}",
-        ("export",),
-        "export is for executables, and lib has `product: shared`",
-    ),
-    "kind": (
-        "lib: {sources: [scale.mlir], product: dll}",
-        ("build",),
-        "unknown word 'dll' (one of: executable, shared, static, object)",
+    "lto: {sources: [lto.o], product: static}": (
+        "cannot list the functions that lto.o exports: it was compiled with -flto"
     ),
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_errors(tmp_path: Path, case: str) -> None:
-    program, command, message = ERRORS[case]
-    project = write_project(tmp_path, f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n  {program}\n")
+def test_errors(tmp_path: Path) -> None:
+    programs = [f"p{n}: {{sources: [scale.mlir], product: {keys}}}" for n, keys in enumerate(REFUSED)]
+    project = write_project(tmp_path, project_file(*programs))
+    refused = gpubuild("build", cwd=project, code=2).err
+    assert [message for message in REFUSED.values() if message not in refused] == []
     seed(project)
     (project / "odd.mlir").write_text('func.func @"a@1"() attributes {llvm.emit_c_interface} { return }\n')
     execute("gcc", "-flto", "-c", "call.c", "-o", "lto.o", cwd=project)
-    done = gpubuild(*command, cwd=project)
-    assert done.code in (1, 2)
-    assert message in done.err
+    (project / "targets.yaml").write_text(project_file(*FAILING))
+    failed = gpubuild("build", "-k", cwd=project, code=1).err
+    assert [message for message in FAILING.values() if message not in failed] == []
+    (project / "targets.yaml").write_text(project_file("lib: {sources: [scale.mlir], product: shared}"))
+    for command in ("run", "export"):
+        message = f"{command} is for executables, and lib has `product: shared`"
+        assert message in gpubuild(command, "lib", cwd=project, code=2).err
 
 
 def test_another_product_replaces_the_last(tmp_path: Path) -> None:
-    project = write_project(tmp_path, PROJECT.partition("  scale:")[0] + "  lib: {sources: [scale.mlir]}\n")
+    project = write_project(
+        tmp_path, project_file("lib: {sources: [scale.mlir]}", targets="sm_60: {}, cpu: {}")
+    )
     seed(project)
     text = (project / "targets.yaml").read_text()
     for kind, name in (("shared", "liblib.so"), ("static", "liblib.a"), ("object", "lib.o")):
