@@ -9,7 +9,7 @@ import typing
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, execute, gpubuild, run_python, shared_cache
+from e2e.command import ROOT, cpu_demo, execute, gpubuild, run_python
 
 import gpubuild as package
 from gpubuild.errors import ConfigError, UsageError
@@ -23,12 +23,7 @@ HEAVY = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("api")
-    gpubuild("init", "demo", cwd=folder, code=0)
-    file = folder / "demo" / "targets.yaml"
-    file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
-    gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache(), code=0)
-    return folder / "demo"
+    return cpu_demo(tmp_path_factory.mktemp("api"))
 
 
 def test_the_page_as_it_stands(project: Path) -> None:
@@ -105,9 +100,8 @@ def test_it_is_typed() -> None:
     from gpubuild.api import LoadedProject
     from gpubuild.model.result import BuildReport
 
-    assert (
-        typing.get_type_hints(LoadedProject.build, vars(sys.modules["gpubuild.api"]))["return"] is BuildReport
-    )
+    hints = typing.get_type_hints(LoadedProject.build, vars(sys.modules["gpubuild.api"]))
+    assert hints["return"] is BuildReport
 
 
 @pytest.mark.parametrize(

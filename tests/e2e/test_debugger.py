@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import gpubuild, project_file, write
 from elftools.elf.elffile import ELFFile
 
 SOURCE = """\
@@ -206,11 +206,8 @@ def variables(path: Path, function: str) -> dict[str, tuple[str, str, bool]]:
 
 
 def build(folder: Path, source: str, env: dict[str, str], targets: str, defaults: str) -> None:
-    (folder / "k.mlir").write_text(source)
-    (folder / "targets.yaml").write_text(
-        f"version: 1\ndefaults: {{{defaults}}}\ntargets: {{{targets}}}\n"
-        "programs: {app: {sources: [k.mlir]}}\n"
-    )
+    yaml = project_file("app: {sources: [k.mlir]}", targets=targets, more=f"defaults: {{{defaults}}}\n")
+    write(folder, {"k.mlir": source, "targets.yaml": yaml})
     gpubuild("build", "-q", cwd=folder, env=env, code=0)
 
 

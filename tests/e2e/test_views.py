@@ -8,17 +8,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from e2e.command import execute, gpubuild, shared_cache
+from e2e.command import cpu_demo, execute, gpubuild
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("views")
-    gpubuild("init", "demo", cwd=folder, code=0)
-    file = folder / "demo" / "targets.yaml"
-    file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
-    gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache(), code=0)
-    return folder / "demo"
+    return cpu_demo(tmp_path_factory.mktemp("views"))
 
 
 def test_graph_shows_every_step_and_its_state(built: Path, tmp_path: Path) -> None:
@@ -79,16 +74,8 @@ def report(built: Path) -> Path:
 
 def test_report_tells_of_the_real_build(report: Path) -> None:
     text = report.read_text()
-    for part in (
-        "main.c changed",
-        "scale_kernels",
-        "sm_90",
-        "worker 1",
-        "scale/link",
-        "critical path",
-        "Run time: run.json",
-        "GB/s",
-    ):
+    parts = ("main.c changed", "scale_kernels", "sm_90", "worker 1", "scale/link", "critical path")
+    for part in (*parts, "Run time: run.json", "GB/s"):
         assert part in text
     assert "first build" not in text  # that was the build before the last
 
@@ -107,18 +94,9 @@ BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_report_in_a_browser(report: Path, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    done = execute(
-        BROWSER,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--enable-logging=stderr",
-        f"--user-data-dir={tmp_path / 'profile'}",
-        "--window-size=1200,900",
-        f"--screenshot={picture}",
-        report.as_uri(),
-    )
+    look = "--headless --no-sandbox --disable-gpu --hide-scrollbars --enable-logging=stderr"
+    folder, size = f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,900"
+    done = execute(BROWSER, *look.split(), folder, size, f"--screenshot={picture}", report.as_uri())
     assert "CONSOLE" not in done.err  # where a refused style or script is complained of
     assert "Content Security Policy" not in done.err
     assert picture.read_bytes().startswith(b"\x89PNG")
