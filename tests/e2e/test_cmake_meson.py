@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, execute, gpubuild, run_on_cpu, shared_cache
+from e2e.command import ROOT, execute, gpubuild, launcher, run_on_cpu, shared_cache
 
 PAGE = (ROOT / "docs" / "how-to" / "cmake-meson.md").read_text()
 
@@ -44,14 +42,7 @@ class Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """With the gpubuild that is tested; the file ``calls`` has a line for each command."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    launcher = tools / "gpubuild"
-    launcher.write_text(
-        f'#!/bin/sh\necho "$*" >> {shlex.quote(str(tmp_path / "calls"))}\n'
-        f'exec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n'
-    )
-    launcher.chmod(0o755)
+    tools = launcher(tmp_path / "bin", log=tmp_path / "calls")
     path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
     return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache())
 

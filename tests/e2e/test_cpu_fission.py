@@ -26,15 +26,6 @@ def _agree(module, name: str, shape, arguments, **options) -> None:
         np.testing.assert_array_equal(cut, whole)
 
 
-def test_tiled_matmul_and_reverse_agree_with_fibers(device, kernels_out):
-    module = device.load(kernels_out)
-    a, b = RNG.random((8, 40), np.float32), RNG.random((40, 24), np.float32)
-    _agree(module, "matmul", (8, 8), (a, b, np.zeros((8, 24), np.float32)))
-    for items in (1, 7, 33, 1024):
-        data = RNG.random(GRID * items, np.float32)
-        _agree(module, "reverse", items, (data, np.zeros_like(data)), dynamic=4 * items)
-
-
 def _kernel(body: str, name: str = "f", private: str = "", arguments: str = "%out: memref<?xi32>") -> str:
     return f"""
   gpu.func @{name}({arguments}) workgroup(%s : memref<1024xi32, {WG}>) {private} kernel {{

@@ -109,11 +109,7 @@ def piece(count: int, kind: type, shift: int) -> np.ndarray:
 @pytest.mark.parametrize("block", [256, 100, 33])
 @pytest.mark.parametrize("n", [100_000, 4096, 1000, 1, 0])
 def test_sums(module: Module, shift: int, block: int, n: int) -> None:
-    a, b, out = (
-        piece(100_000, np.float32, 3),
-        piece(100_000, np.float32, 0),
-        piece(100_000, np.float32, shift),
-    )
+    a, b, out = (piece(100_000, np.float32, by) for by in (3, 0, shift))
     expected = out.copy()
     expected[:n] = a[:n] + b[:n]
     module.launch("add", -(-100_000 // block), block, a, b, out, n)

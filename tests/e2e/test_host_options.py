@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import execute, gpubuild
+from e2e.command import build_project, execute, gpubuild, project_file, write
 
 YAML = """\
 version: 1
@@ -112,17 +112,15 @@ def test_what_is_wrong_is_told(project: Path) -> None:
 
 def test_constants_of_mlir_sources(tmp_path: Path) -> None:
     """Two programs of one source have their own values, and -D replaces both."""
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
-        "  one: {sources: [k.mlir], constants: {CODE: 3}}\n"
-        "  two: {sources: [k.mlir], constants: {CODE: 4}}\n"
-    )
-    (tmp_path / "k.mlir").write_text(
+    programs = [
+        f"{name}: {{sources: [k.mlir], constants: {{CODE: {n}}}}}" for name, n in (("one", 3), ("two", 4))
+    ]
+    source = (
         "func.func @main() -> i32 {\n"
         '  %code = arith.constant {gpubuild.constant = "CODE"} 9 : i32\n'
         "  return %code : i32\n}\n"
     )
-    gpubuild("build", cwd=tmp_path, seeded=True, code=0)
+    build_project(tmp_path, project_file(*programs), {"k.mlir": source})
     gpubuild("run", "one", "-q", cwd=tmp_path, code=3)
     gpubuild("run", "two", "-q", cwd=tmp_path, code=4)
     gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path, code=7)
@@ -135,10 +133,10 @@ def test_constants_of_mlir_sources(tmp_path: Path) -> None:
 def test_folders_of_includes(tmp_path: Path) -> None:
     """Sources and build folders outside the project find headers, also where a warning is repeated."""
     root = tmp_path / "project"
-    for name, text in {
-        "targets.yaml": "version: 1\ntargets: {cpu: {}}\nhost: {include: [inc], flags: [-Wall]}\n"
-        "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
-        "programs: {p: {sources: [main.c, made.c, ../outside/out.c]}}\n",
+    more = "host: {include: [inc], flags: [-Wall]}\n"
+    more += "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
+    files = {
+        "targets.yaml": project_file("p: {sources: [main.c, made.c, ../outside/out.c]}", more=more),
         "make.sh": "#!/bin/sh\necho '#define MADE 1' > made.h\n"
         'printf \'#include "made.h"\\n#include "own.h"\\n'
         "int made(void) { int x; return MADE + OWN; }\\n' > made.c\n",
@@ -147,9 +145,8 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         "int main(void) { int y; return made() + out() + MADE; }\n",
         "../outside/out.c": '#include "own.h"\n#include "made.h"\n'
         "int out(void) { int z; return OWN + MADE; }\n",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    }
+    write(root, files)
     (root / "make.sh").chmod(0o755)
     for arguments in ([], ["--build-dir", str(tmp_path / "elsewhere")]):
         outcome = gpubuild("build", *arguments, cwd=root, seeded=True, code=0)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project, seed
+from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project, seed, write
 
 COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx90a", "cpu")}
 
@@ -214,7 +214,7 @@ open(sys.argv[2], "w").write(f'#define N {n}\\nint table(void);\\n')
 
 
 def test_generated_sources(tmp_path: Path) -> None:
-    for name, text in {
+    files = {
         "targets.yaml": GENERATED,
         "tools/gen.py": GENERATOR,
         "tools/broken.sh": "#!/bin/sh\necho nothing here\n",
@@ -222,9 +222,8 @@ def test_generated_sources(tmp_path: Path) -> None:
         "main.c": '#include <stdio.h>\n#include "table.h"\n'
         'int main(void) { printf("%d %d\\n", N, table()); return 0; }\n',
         "q.c": "int main(void) { return 0; }\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write(tmp_path, files)
     (tmp_path / "tools/broken.sh").chmod(0o755)
 
     def printed() -> str:

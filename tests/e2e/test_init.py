@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import fill
-from e2e.command import ROOT, execute, gpubuild, seed, shared_cache, without_settings
+from e2e.command import ROOT, execute, gpubuild, launcher, seed, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
@@ -17,13 +16,8 @@ EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """What a CI service gives its jobs, with the ``gpubuild`` that is under test."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    launcher = folder / "gpubuild"
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
-    launcher.chmod(0o755)
-    inherited = without_settings()
-    return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache()
+    path = f"{launcher(tmp_path / 'bin')}:{os.environ['PATH']}"
+    return without_settings() | {"PATH": path} | shared_cache()
 
 
 def github(folder: Path) -> list[str]:
@@ -48,17 +42,8 @@ def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tm
     assert scripts[0].startswith("pip install gpubuild==")
     out = ""
     for script in scripts[1:]:
-        done = execute(
-            "bash",
-            "-e",
-            "-o",
-            "pipefail",
-            "-c",
-            script,
-            cwd=project,
-            env=environment | {"GITHUB_STEP_SUMMARY": str(summary)},
-        )
-        out += done.out
+        command = ("bash", "-e", "-o", "pipefail", "-c", script)
+        out += execute(*command, cwd=project, env=environment | {"GITHUB_STEP_SUMMARY": str(summary)}).out
     assert "1 program: 1 ok\n" in out
     assert (project / "gpubuild-cache.tar").stat().st_size > 10_000
     assert summary.exists() == (service is github)

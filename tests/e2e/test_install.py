@@ -15,14 +15,8 @@ from e2e.test_products import CPU, USER, write_project
 from e2e.test_products import built as built  # noqa: PLC0414 - a fixture
 
 INSTALLED = {
-    "bin/scale",
-    "include/first.h",
-    "include/part.h",
-    "include/plus.h",
-    "lib/first.py",
-    "lib/libfirst.so",
-    "lib/libplus.a",
-    "lib/part.o",
+    *("bin/scale", "include/first.h", "include/part.h", "include/plus.h"),
+    *("lib/first.py", "lib/libfirst.so", "lib/libplus.a", "lib/part.o"),
     *(f"lib/pkgconfig/{name}.pc" for name in ("first", "plus", "part")),
     *(f"lib/cmake/{name}/{name}Config.cmake" for name in ("first", "plus", "part")),
 }
@@ -134,9 +128,8 @@ def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
         assert output_of("pkg-config", "--modversion", "first", PKG_CONFIG_PATH=pc) == "1.10\n"
         flags = output_of("pkg-config", "--cflags", "--libs", "first", PKG_CONFIG_PATH=pc)
         (tmp_path / "user.c").write_text(f"#include <first.h>\n{USER['.c']}")
-        output_of(
-            "cc", tmp_path / "user.c", *shlex.split(flags), f"-Wl,-rpath,{lib}", "-o", tmp_path / "user"
-        )
+        program = ("-o", tmp_path / "user")
+        execute("cc", tmp_path / "user.c", *shlex.split(flags), f"-Wl,-rpath,{lib}", *program)
         assert runs(tmp_path / "user")
         (lib / "libfirst.so").unlink()  # which only linkers use: programs ask for the soname
         assert runs(tmp_path / "user")
@@ -148,16 +141,8 @@ def test_a_version_and_folders(built: Path, tmp_path: Path) -> None:
             "get_target_property(folder first::first INTERFACE_INCLUDE_DIRECTORIES)\n"
             'if(NOT EXISTS "${folder}/first.h")\n  message(FATAL_ERROR "no header")\nendif()\n'
         )
-        command = [
-            cmake,
-            "-S",
-            tmp_path,
-            "-B",
-            tmp_path / "out",
-            "--fresh",
-            f"-Dfirst_DIR={lib}/cmake/first",
-        ]
-        execute(*command, code=code)
+        command = (cmake, "-S", tmp_path, "-B", tmp_path / "out", "--fresh")
+        execute(*command, f"-Dfirst_DIR={lib}/cmake/first", code=code)
 
 
 def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
@@ -169,19 +154,15 @@ def test_equal_files_keep_their_times(built: Path, tmp_path: Path) -> None:
     assert (project / "here" / "libfirst.so").stat().st_mtime == 1
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
+def test_errors(built: Path, tmp_path: Path) -> None:
+    project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
+    (project / "blocked").write_text("a file")
+    for arguments, message in (
         (("--prefix", "blocked"), "cannot write"),
         ((), "one of the arguments --prefix --into is required"),
         (("--prefix", "a", "nothing"), "there is no program 'nothing'"),
-    ],
-)
-def test_errors(built: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    project = Path(shutil.copytree(built, tmp_path / "demo", symlinks=True))
-    (project / "blocked").write_text("a file")
-    done = gpubuild("install", *arguments, cwd=project, code=2)
-    assert message in done.err
+    ):
+        assert message in gpubuild("install", *arguments, cwd=project, code=2).err
 
 
 def test_nothing_is_copied_after_a_failure(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import mlir
 import pytest
-from e2e.command import execute, gpubuild
+from e2e.command import build_project, execute, gpubuild, project_file
 from unit.engine.device_steps import tools
 
 from gpubuild.engine.ir import contexts
@@ -154,12 +154,9 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
     if given:
         made = made.replace("offload = ", f"kernels = <{given}>, offload = ")
     main = "  func.func @main() -> i32 {\n    %z = arith.constant 0 : i32\n    return %z : i32\n  }\n}"
-    (tmp_path / "k.mlir").write_text(made.strip().removesuffix("}") + main)
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
-    )
-    gpubuild("build", cwd=tmp_path, seeded=True, code=0)
-    binary = (tmp_path / "build/app/k.binary.mlir").read_text()
+    source = made.strip().removesuffix("}") + main
+    built = build_project(tmp_path, project_file("app: {sources: [k.mlir]}"), {"k.mlir": source})
+    binary = (built / "app/k.binary.mlir").read_text()
     ((entry,),) = tables(binary)
     kind = "(memref<?xf32>) -> ()" if given else "!llvm.func<void (ptr, ptr<1>, i64, bf16, f64)>"
     assert entry["function_type"] == kind

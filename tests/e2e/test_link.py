@@ -97,21 +97,6 @@ def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
     assert "int main(void)" in error.hint
 
 
-def test_cxx_programs_get_their_standard_library(tmp_path: Path) -> None:
-    tools = COMPILERS["system"]()
-    source = """#include <string>
-#include <cstdio>
-int main(int n, char **) {
-    std::string s(n, 'u');
-    std::puts(s.c_str());
-}
-"""
-    inputs = parts(tmp_path, tools)
-    inputs["object.0"] = compiled(tmp_path / "cxx", source, tools, "c++")
-    ran = linked(tmp_path / "l", inputs, tools, LinkParams(cxx=True))
-    assert run(tmp_path, ran.outputs["executable"], "x", "y") == "uuu\n"
-
-
 IMAGES = pack([CUBIN, HSACO])
 EMBEDDED = """%entry = type { i32, ptr, ptr }
 @images = internal constant [SIZE x i8] c"BYTES", section ".llvm.offloading", align 8

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.command import execute, seed
+from e2e.command import execute, project_file, seed, write
 from made_up_vendor.facts import WASM
 
 from gpubuild import load_project
@@ -55,7 +55,7 @@ func.func @main() -> i32 {
 }
 }
 """
-TARGETS = "{cpu: {}, machine: {kind: wasm, chip: wasm-mvp, features: +simd128, opt_level: 2}}"
+TARGETS = "cpu: {}, machine: {kind: wasm, chip: wasm-mvp, features: +simd128, opt_level: 2}"
 
 
 @pytest.fixture(autouse=True)
@@ -67,10 +67,8 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "app.mlir").write_text(SOURCE)
-    (tmp_path / "targets.yaml").write_text(
-        f"version: 1\ntargets: {TARGETS}\nprograms: {{app: {{sources: [app.mlir]}}}}\n"
-    )
+    yaml = project_file("app: {sources: [app.mlir]}", targets=TARGETS)
+    write(tmp_path, {"app.mlir": SOURCE, "targets.yaml": yaml})
     seed(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -63,17 +63,8 @@ def settled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def modules_of_build(project: Path, *arguments: str, env: dict[str, str] | None = None) -> set[str]:
     """Build once more, and tell the modules that were imported."""
     environment = without_settings() | (env or {})
-    done = execute(
-        sys.executable,
-        "-X",
-        "importtime",
-        "-m",
-        "gpubuild",
-        "build",
-        *arguments,
-        cwd=project,
-        env=environment,
-    )
+    command = (sys.executable, "-X", "importtime", "-m", "gpubuild", "build")
+    done = execute(*command, *arguments, cwd=project, env=environment)
     return {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
 
 
@@ -281,9 +272,8 @@ def test_the_generated_project_is_what_it_says(tmp_path: Path) -> None:
     generator = ROOT / "bench/generate.py"
     if not generator.exists():
         pytest.skip("bench/ is not installed")
-    done = execute(
-        sys.executable, generator, tmp_path / "p", "--files", "2", "--modules", "1", "--targets", "1"
-    )
+    sizes = "--files 2 --modules 1 --targets 1"
+    done = execute(sys.executable, generator, tmp_path / "p", *sizes.split())
     steps = int(done.out.split()[-2])
     outcome = gpubuild("build", "--json", cwd=tmp_path / "p", seeded=True, code=0)
     assert outcome.document["summary"]["steps"] == steps

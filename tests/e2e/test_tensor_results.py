@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from devices import at_hand
-from e2e.command import execute, gpubuild
+from e2e.command import execute, gpubuild, project_file
 from simulators.cuda_driver import standin
 
 TENSORS = Path(__file__).parent / "tensors"
@@ -18,21 +18,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     name = request.param
     folder = tmp_path_factory.mktemp(name)
     source = os.path.relpath(TENSORS / f"{name}.mlir", folder)
-    (folder / "targets.yaml").write_text(
-        "version: 1\ntargets: {sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}}\nprograms:\n"
-        f"  {name}: {{sources: [{source}], pipeline: linalg, product: shared}}\n"
-    )
+    program = f"{name}: {{sources: [{source}], pipeline: linalg, product: shared}}"
+    yaml = project_file(program, targets="sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}")
+    (folder / "targets.yaml").write_text(yaml)
     outcome = gpubuild("build", cwd=folder, seeded=True, code=0)
     assert "stays on the host" not in outcome.out + outcome.err
     return folder / "build" / name
 
 
 def bits(folder: Path, **environment: str) -> str:
-    return execute(
-        sys.executable,
-        TENSORS / f"check_{folder.name}.py",
-        env={**os.environ, "PYTHONPATH": str(folder), **environment},
-    ).out
+    variables = os.environ | {"PYTHONPATH": str(folder)} | environment
+    return execute(sys.executable, TENSORS / f"check_{folder.name}.py", env=variables).out
 
 
 @pytest.fixture(scope="module")
