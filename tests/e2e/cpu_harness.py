@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +48,12 @@ def compile_module(
     if warnings is not None:
         warnings += ran.result.result.warnings
     return folder / "job" / "out"
+
+
+def functions_of(out: Path) -> dict[str, str]:
+    """LLVM IR of the functions of what was compiled, by name."""
+    text = (out / "llvm").read_text()
+    return {m[1]: m[0] for m in re.finditer(r"^define [^\n]*@([\w.]+)\(.*?^}$", text, re.M | re.S)}
 
 
 _COMPILED: dict[tuple[str, str], Path] = {}

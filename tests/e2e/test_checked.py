@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, build_project, execute, gpubuild, without_settings
+from e2e.command import Outcome, build_project, execute, gpubuild, project_file, without_settings, write
 from kernels.checked.program import ALL, SAMPLE, main_c, marks, source
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -67,8 +67,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome:
     """Run it from another folder: sources are found from the executable."""
-    clean = without_settings()
-    return execute(project / "build" / program / program, *cases, cwd="/", env=clean | environment, code=None)
+    executable, clean = project / "build" / program / program, without_settings()
+    return execute(executable, *cases, cwd="/", env=clean | environment, code=None)
 
 
 @pytest.mark.parametrize(
@@ -198,16 +198,13 @@ def test_checked_steps_depend_on_locations_and_plain_ones_do_not(project: Path) 
 
 
 def test_kernels_in_the_llvm_dialect_are_refused(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "low.mlir").write_text(
+    text = (
         "gpu.module @low {\n  llvm.func @k(%p: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {\n"
         "    llvm.return\n  }\n}\n"
     )
-    document = {
-        "version": 1,
-        "targets": {"checked": {"kind": "cpu", "chip": "x86-64-v2", "sanitize": ["bounds"]}},
-        "programs": {"low": {"sources": ["low.mlir"]}},
-    }
-    (tmp_path / "targets.yaml").write_text(json.dumps(document))
+    targets = "checked: {kind: cpu, chip: x86-64-v2, sanitize: [bounds]}"
+    yaml = project_file("low: {sources: [low.mlir]}", targets=targets)
+    write(tmp_path, {"low.mlir": text, "targets.yaml": yaml})
     done = gpubuild("build", cwd=tmp_path, seeded=True, code=1)
     assert "cannot be compiled for checked (cpu)" in done.err or "which is in the LLVM dialect" in done.err
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, compile_module
+from e2e.cpu_harness import Device, compile_module, functions_of
 
 # Each leaves a condition in %c. %gx, %gy: places in the grid; %x32: %gx as i32; %n, %m: any numbers.
 CONDITIONS = {
@@ -190,11 +189,8 @@ def test_workgroups_of_any_shape(any_device: Device, sharing: Path, block: tuple
 
 def test_both_forms_are_compiled(sharing: Path) -> None:
     """Without overlap what is loaded again is known."""
-    text = (sharing / "llvm").read_text()
-    assert "@gpubuild.run.1.apart(" in text
-    found = [
-        re.search(rf"define [^\n]*@gpubuild\.run\.0\.{form}\(.*?\n}}", text, re.DOTALL)[0]
-        for form in ("apart", "any")
-    ]
+    code = functions_of(sharing)
+    assert "gpubuild.run.1.apart" in code
+    found = (code[f"gpubuild.run.0.{form}"] for form in ("apart", "any"))
     apart, shared = (body.count("load float") + body.count("gather") for body in found)
     assert 0 < apart < shared

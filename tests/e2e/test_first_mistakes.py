@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from e2e.command import execute, gpubuild, seed
 
 ON_TENSORS = "  func.func @t(%t: tensor<4xf32>) -> tensor<4xf32> {return %t : tensor<4xf32>}"
-# Edits of the project (file: old, new), arguments, environment, texts on stderr.
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """Texts on stderr after a command, and edits before it (file: old, new; ``None`` is all of it)."""
+
+    texts: Sequence[str]
+    edits: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    arguments: str = "build"
+    environment: dict[str, str] = field(default_factory=dict)
+
+
 MISTAKES = {
-    "pass": (
-        {"targets.yaml": ("  scale:", "  scale:\n    passes: {source: builtin.module(canonicalise)}")},
-        "build",
-        {},
-        ["failed: scale/outline/scale.mlir\n", "targets.yaml:12:22: note", "did you mean canonicalize?"],
+    "pass": Mistake(
+        ("failed: scale/outline/scale.mlir\n", "targets.yaml:12:22: note", "did you mean canonicalize?"),
+        edits={"targets.yaml": ("  scale:", "  scale:\n    passes: {source: builtin.module(canonicalise)}")},
     ),
-    "tensors": (
-        {"scale.mlir": ("  func.func", f"{ON_TENSORS}\n  func.func")},
-        "build",
-        {},
-        ["scale.mlir:16:53: error: 'func.return' works on tensors", "hint: set `pipeline: linalg`"],
+    "tensors": Mistake(
+        ("scale.mlir:16:53: error: 'func.return' works on tensors", "hint: set `pipeline: linalg`"),
+        edits={"scale.mlir": ("  func.func", f"{ON_TENSORS}\n  func.func")},
     ),
-    "linalg on tensors": (
-        {
+    "linalg on tensors": Mistake(
+        ("scale.mlir:17:6: error: 'linalg.fill' works on tensors", "hint: set `pipeline: linalg`"),
+        edits={
             "scale.mlir": (
                 "  func.func",
                 "  func.func @t(%f: f32, %t: tensor<4xf32>) -> tensor<4xf32> {\n"
@@ -33,108 +43,91 @@ MISTAKES = {
                 "return %r : tensor<4xf32> }\n  func.func",
             )
         },
-        "build -t cpu",
-        {},
-        ["scale.mlir:17:6: error: 'linalg.fill' works on tensors", "hint: set `pipeline: linalg`"],
+        arguments="build -t cpu",
     ),
-    "launches in a tensor pipeline": (
-        {"targets.yaml": ("  scale:", "  scale:\n    pipeline: linalg")},
-        "build",
-        {},
-        ["scale.mlir:23:11: error: ops with unknown", "in a program without `pipeline:`"],
+    "launches in a tensor pipeline": Mistake(
+        ("scale.mlir:23:11: error: ops with unknown", "in a program without `pipeline:`"),
+        edits={"targets.yaml": ("  scale:", "  scale:\n    pipeline: linalg")},
     ),
-    "incomplete pipeline": (
-        {"targets.yaml": ("  scale:", "  scale:\n    passes: {nvvm: builtin.module(cse)}")},
-        "build -t sm_90",
-        {},
-        ["cannot lower what your pass pipeline left: arith.cmpi", "add passes that lower it"],
+    "incomplete pipeline": Mistake(
+        ("cannot lower what your pass pipeline left: arith.cmpi", "add passes that lower it"),
+        edits={"targets.yaml": ("  scale:", "  scale:\n    passes: {nvvm: builtin.module(cse)}")},
+        arguments="build -t sm_90",
     ),
-    "printf": (
-        {"scale.mlir": ("gpu.return", 'gpu.printf "%d %d\\n", %factor, %i : f32, index\ngpu.return')},
-        "build -t cpu",
-        {},
-        ["'%d' asks for an integer, and argument 1 is f32 (use %f)", "hint: correct the format"],
+    "printf": Mistake(
+        ("'%d' asks for an integer, and argument 1 is f32 (use %f)", "hint: correct the format"),
+        edits={"scale.mlir": ("gpu.return", 'gpu.printf "%d %d\\n", %factor, %i : f32, index\ngpu.return')},
+        arguments="build -t cpu",
     ),
-    "printf count": (
-        {"scale.mlir": ("gpu.return", 'gpu.printf "%f %d\\n", %factor : f32\ngpu.return')},
-        "build -t cpu",
-        {},
-        ["asks for 2 arguments, and there are 1 (give 2, or write %% for a percent sign)"],
+    "printf count": Mistake(
+        ("asks for 2 arguments, and there are 1 (give 2, or write %% for a percent sign)",),
+        edits={"scale.mlir": ("gpu.return", 'gpu.printf "%f %d\\n", %factor : f32\ngpu.return')},
+        arguments="build -t cpu",
     ),
-    "workgroup memory": (
-        {
+    "workgroup memory": Mistake(
+        ("scale.mlir:4:65: error: the kernel has 81,920 bytes of workgroup memory", "can have 49,152"),
+        edits={
             "scale.mlir": (
                 "%n: index) kernel {",
                 "%n: index) workgroup(%b: memref<20480xf32, 3>) kernel {\n"
                 "memref.store %factor, %b[%n] : memref<20480xf32, 3>",
             )
         },
-        "build -t sm_90",
-        {},
-        ["scale.mlir:4:65: error: the kernel has 81,920 bytes of workgroup memory", "can have 49,152"],
+        arguments="build -t sm_90",
     ),
-    "product": (
-        {"targets.yaml": ("sm_90", "h100")},
-        "build",
-        {},
-        ["targets.yaml:6:3", "the chip of h100 is sm_90: write that"],
+    "product": Mistake(
+        ("targets.yaml:6:3", "the chip of h100 is sm_90: write that"),
+        edits={"targets.yaml": ("sm_90", "h100")},
     ),
-    "chip beside a misspelt key": (
-        {"targets.yaml": ("sm_90: {}", "sm_91: {opt_levl: 2}")},
-        "build",
-        {},
-        ["unknown NVIDIA chip 'sm_91' (did you mean", "unknown key 'opt_levl' (did you mean 'opt_level'?)"],
+    "chip beside a misspelt key": Mistake(
+        ("unknown NVIDIA chip 'sm_91' (did you mean", "unknown key 'opt_levl' (did you mean 'opt_level'?)"),
+        edits={"targets.yaml": ("sm_90: {}", "sm_91: {opt_levl: 2}")},
     ),
-    "product of AMD": (
-        {"targets.yaml": ("gfx90a: {}", "big: {chip: MI300X}")},
-        "build",
-        {},
-        ["targets.yaml:7:15", "the chip of MI300X is gfx942"],
+    "product of AMD": Mistake(
+        ("targets.yaml:7:15", "the chip of MI300X is gfx942"),
+        edits={"targets.yaml": ("gfx90a: {}", "big: {chip: MI300X}")},
     ),
-    "module": (
-        {"targets.yaml": ("  scale:", "  scale:\n    modules: {scale_kernel: {opt_level: 2}}")},
-        "build",
-        {},
-        ["targets.yaml:12:15: error: no source of program scale has", "did you mean 'scale_kernels'?"],
+    "module": Mistake(
+        ("targets.yaml:12:15: error: no source of program scale has", "did you mean 'scale_kernels'?"),
+        edits={"targets.yaml": ("  scale:", "  scale:\n    modules: {scale_kernel: {opt_level: 2}}")},
     ),
-    "empty": ({"scale.mlir": (None, "\n")}, "build", {}, ["scale.mlir is empty"]),
-    "undefined in C": (
-        {"main.c": ("return wrong", "nothing(); return wrong")},
-        "build -t cpu",
-        {},
-        ["nothing defines nothing", "main.c:23:3: error: nothing defines nothing"],
+    "empty": Mistake(("scale.mlir is empty",), edits={"scale.mlir": (None, "\n")}),
+    "undefined in C": Mistake(
+        ("nothing defines nothing", "main.c:23:3: error: nothing defines nothing"),
+        edits={"main.c": ("return wrong", "nothing(); return wrong")},
+        arguments="build -t cpu",
     ),
-    "suggestion": ({}, "build --release", {}, ["unrecognized arguments: --release\n"]),
-    "suggested": ({}, "build --explan", {}, ["--explan (did you mean '--explain'?)"]),
-    "two files": ({}, "build -f targets.yaml -f b.yaml", {}, ["-f is given twice"]),
-    "build folder": ({}, "build --build-dir .", {}, ["refusing to build into", "the project's folder"]),
-    "arguments": ({}, "run -t cpu --size 3", {}, ["arguments: --size", "of the program follow `--`"]),
-    "CUDA": (
-        {"targets.yaml": ("main.c]", "main.c, kernels.cu]")},
-        "build",
-        {},
-        ["targets.yaml:12:35: error: expected a source file (.mlir .mlirbc .c", "kernels are MLIR, not CUDA"],
+    "suggestion": Mistake(("unrecognized arguments: --release\n",), arguments="build --release"),
+    "suggested": Mistake(("--explan (did you mean '--explain'?)",), arguments="build --explan"),
+    "two files": Mistake(("-f is given twice",), arguments="build -f targets.yaml -f b.yaml"),
+    "build folder": Mistake(
+        ("refusing to build into", "the project's folder"), arguments="build --build-dir ."
     ),
-    "not built": ({}, "inspect nowhere/scale", {}, ["cannot read nowhere/scale", "hint: build it first"]),
-    "export": (
-        {},
-        "cache export nowhere/cache.tar",
-        {},
-        ["cannot write nowhere/cache.tar: No such file", "hint: name a file in a folder that exists"],
+    "arguments": Mistake(
+        ("arguments: --size", "of the program follow `--`"), arguments="run -t cpu --size 3"
     ),
-    "import": (
-        {},
-        "cache import cache.tar",
-        {},
-        ["cannot read cache.tar: No such file", "hint: `gpubuild cache export FILE` writes such a file"],
+    "CUDA": Mistake(
+        ("targets.yaml:12:35: error: expected a source file (.mlir .mlirbc .c", "kernels are MLIR, not CUDA"),
+        edits={"targets.yaml": ("main.c]", "main.c, kernels.cu]")},
     ),
-    "jobs": ({}, "build", {"GPUBUILD_JOBS": "foo"}, ["a whole number from 1 to 4096"]),
-    "no target for here": ({}, "run -t sm_90", {}, ["a build with -t has the named targets only"]),
-    "CFLAGS": (
-        {"main.c": ("return wrong", "return  wrong")},
-        "build -t cpu",
-        {"CFLAGS": "-O0", "CC": "gcc"},
-        ["warning: CC, CFLAGS in the environment: not read"],
+    "not built": Mistake(
+        ("cannot read nowhere/scale", "hint: build it first"), arguments="inspect nowhere/scale"
+    ),
+    "export": Mistake(
+        ("cannot write nowhere/cache.tar: No such file", "hint: name a file in a folder that exists"),
+        arguments="cache export nowhere/cache.tar",
+    ),
+    "import": Mistake(
+        ("cannot read cache.tar: No such file", "hint: `gpubuild cache export FILE` writes such a file"),
+        arguments="cache import cache.tar",
+    ),
+    "jobs": Mistake(("a whole number from 1 to 4096",), environment={"GPUBUILD_JOBS": "foo"}),
+    "no target for here": Mistake(("a build with -t has the named targets only",), arguments="run -t sm_90"),
+    "CFLAGS": Mistake(
+        ("warning: CC, CFLAGS in the environment: not read",),
+        edits={"main.c": ("return wrong", "return  wrong")},
+        arguments="build -t cpu",
+        environment={"CFLAGS": "-O0", "CC": "gcc"},
     ),
 }
 
@@ -148,19 +141,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_message_says_what_to_do(project: Path, name: str) -> None:
-    edits, arguments, environment, texts = MISTAKES[name]
-    before = {file: (project / file).read_bytes() for file in edits}
-    for file, (old, new) in edits.items():
+    mistake = MISTAKES[name]
+    before = {file: (project / file).read_bytes() for file in mistake.edits}
+    for file, (old, new) in mistake.edits.items():
         text = before[file].decode()
         changed = new if old is None else text.replace(old, new, 1)
         (project / file).write_bytes(changed.encode(errors="surrogateescape"))
     try:
-        done = gpubuild(*arguments.split(), cwd=project, env=environment, seeded=True)
+        done = gpubuild(*mistake.arguments.split(), cwd=project, env=mistake.environment, seeded=True)
     finally:
         for file, data in before.items():
             (project / file).write_bytes(data)
     assert done.code == (0 if name == "CFLAGS" else done.code or 1)
-    for text in texts:
+    for text in mistake.texts:
         assert text in done.err + done.out
 
 

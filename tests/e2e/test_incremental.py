@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project, seed, write
+from e2e.command import SAXPY, build_project, gpubuild, project_file, run_on_cpu, saxpy_project, seed, write
 
 COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx90a", "cpu")}
 
@@ -309,15 +309,12 @@ def test_a_workspace(tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_cases(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: }\nprograms:\n  p:\n    sources: [main.c]\n"
-        f"    tests: {{slow: {{args: [{started}], timeout: 600}}}}\n"
-    )
-    (tmp_path / "main.c").write_text(
+    case = f"tests: {{slow: {{args: [{started}], timeout: 600}}}}"
+    main = (
         "#include <stdio.h>\n#include <unistd.h>\n"
         'int main(int n, char **words) { fclose(fopen(words[1], "w")); sleep(300); return 0; }\n'
     )
-    gpubuild("build", "-q", cwd=tmp_path, seeded=True, code=0)
+    build_project(tmp_path, project_file(f"p: {{sources: [main.c], {case}}}"), {"main.c": main})
     with subprocess.Popen([sys.executable, "-P", "-m", "gpubuild", "test"], cwd=tmp_path) as tests:
         while not started.exists() and tests.poll() is None:
             time.sleep(0.05)

@@ -20,6 +20,7 @@ INSTALLED = {
     *(f"lib/pkgconfig/{name}.pc" for name in ("first", "plus", "part")),
     *(f"lib/cmake/{name}/{name}Config.cmake" for name in ("first", "plus", "part")),
 }
+USERS = {"first": "user.c", "part": "user.c", "plus": "user.cpp"}  # libraries, and a program for each
 NAMES = ("scale", "first", "plus", "part")
 
 
@@ -49,8 +50,8 @@ def test_an_executable_and_modes(prefix: Path) -> None:
     assert modes == {"bin/scale": 0o755, "lib/libplus.a": 0o644}
 
 
-@pytest.mark.parametrize("name, language", [("first", ".c"), ("part", ".c"), ("plus", ".cpp")])
-def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str, language: str) -> None:
+@pytest.mark.parametrize("name", USERS)
+def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str) -> None:
     file = prefix / "lib" / "pkgconfig" / f"{name}.pc"
     if shutil.which("pkg-config"):
         path = {**os.environ, "PKG_CONFIG_PATH": str(file.parent)}
@@ -62,8 +63,8 @@ def test_flags_of_pkg_config(prefix: Path, tmp_path: Path, name: str, language: 
         libs = re.search("^Libs: (.*)$", text, re.M)
         assert libdir and libs
         flags = libs[1].replace("${libdir}", libdir[1])
-    source = tmp_path / f"user{language}"
-    source.write_text(USER[language])
+    source = tmp_path / USERS[name]
+    source.write_text(USER[source.suffix])
     rpath = f"-Wl,-rpath,{prefix / 'lib'}"
     execute("cc", source, *shlex.split(flags), rpath, "-o", tmp_path / "user")
     assert runs(tmp_path / "user")
@@ -75,7 +76,7 @@ def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "user.c").write_text(USER[".c"])
     (tmp_path / "user.cpp").write_text(USER[".cpp"])
     lines = ["cmake_minimum_required(VERSION 3.20)", "project(user C CXX)"]
-    for name, source in (("first", "user.c"), ("part", "user.c"), ("plus", "user.cpp")):
+    for name, source in USERS.items():
         lines.append(f"find_package({name} REQUIRED)\nadd_executable(use_{name} {source})")
         lines.append(f"target_link_libraries(use_{name} PRIVATE {name}::{name})")
     (tmp_path / "CMakeLists.txt").write_text("\n".join(lines) + "\n")
@@ -85,7 +86,7 @@ def test_cmake_packages(prefix: Path, tmp_path: Path) -> None:
         [cmake, "--build", "out"],
     ):
         execute(*command, cwd=tmp_path, env=environment)
-    assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
+    assert all(runs(tmp_path / "out" / f"use_{name}") for name in USERS)
 
 
 def test_meson_finds_them_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
@@ -96,14 +97,14 @@ def test_meson_finds_them_by_pkg_config(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "user.c").write_text(USER[".c"])
     (tmp_path / "user.cpp").write_text(USER[".cpp"])
     lines = ["project('user', 'c', 'cpp')"]
-    for name, source in (("first", "user.c"), ("part", "user.c"), ("plus", "user.cpp")):
+    for name, source in USERS.items():
         lines.append(f"executable('use_{name}', '{source}', dependencies: dependency('{name}'))")
     (tmp_path / "meson.build").write_text("\n".join(lines) + "\n")
     path = f"{Path(find('ninja')).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
     output_of(meson, "setup", tmp_path / "out", tmp_path, **variables)
     output_of(meson, "compile", "-C", tmp_path / "out", **variables)
-    assert all(runs(tmp_path / "out" / f"use_{name}") for name in ("first", "part", "plus"))
+    assert all(runs(tmp_path / "out" / f"use_{name}") for name in USERS)
 
 
 def output_of(*command: str | Path, **environment: str) -> str:

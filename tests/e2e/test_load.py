@@ -264,11 +264,8 @@ np.testing.assert_array_equal(y, x[::-3][:8] + 14)
 def test_arrays_of_launches_on_the_cpu_are_no_host_memory(tmp_path: Path) -> None:
     (tmp_path / "source.txt").write_text(ADD.format(number=7))
     profile = tmp_path / "profile.json"
-    done = run_python(
-        IN_PLACE,
-        str(tmp_path / "source.txt"),
-        env=os.environ | {"GPUBUILD_CHECK": "1", "GPUBUILD_PROFILE": str(profile)},
-    )
+    env = os.environ | {"GPUBUILD_CHECK": "1", "GPUBUILD_PROFILE": str(profile)}
+    done = run_python(IN_PLACE, tmp_path / "source.txt", env=env)
     assert "no problems found in 2 launches checked for host-memory" in done.err
     (kernel,) = json.loads(profile.read_text())["kernels"]
     assert kernel["bytes"] == (7 * 3 + 1) * 4 + 8 * 4 + 8 * 4

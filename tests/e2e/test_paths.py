@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from e2e.command import gpubuild, run_on_cpu, saxpy_project
+from e2e.command import gpubuild, project_file, run_on_cpu, saxpy_project
 
 NAME = 'it\'s 100% "ü" $HOME #1 %41 a&b;c'
 
@@ -46,9 +46,7 @@ def test_a_source_of_any_name(tmp_path: Path) -> None:
 
 
 def test_an_environment_that_cannot_name_a_source(tmp_path: Path) -> None:
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [ü.c]}}\n", encoding="utf-8"
-    )
+    (tmp_path / "targets.yaml").write_text(project_file("p: {sources: [ü.c]}"), encoding="utf-8")
     variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     outcome = gpubuild("build", cwd=tmp_path, env=variables, code=2)
     assert "names files in ascii, which cannot encode" in outcome.err

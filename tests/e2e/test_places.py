@@ -106,8 +106,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def message(program: Path, what: str) -> str:
-    clean = without_settings()
-    return execute(program, what, env=clean, code=1).err
+    return execute(program, what, env=without_settings(), code=1).err
 
 
 def line_of(mark: str, source: Path) -> int:

@@ -190,7 +190,7 @@ def test_programs_see_the_weights(tmp_path: Path, shared_cache: dict[str, str]) 
         assert output(tmp_path / f"build/p{number}/p{number}") == expected(ELEMENTS[name]), cases[number]
 
 
-@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 def test_more_weights_than_one_instruction_of_spirv_holds(
     tmp_path: Path, shared_cache: dict[str, str]
 ) -> None:

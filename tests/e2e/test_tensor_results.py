@@ -43,6 +43,6 @@ def test_with_memory_apart(folder: Path, on_the_cpu: str, tmp_path: Path) -> Non
     assert bits(folder, **standin.environment("7.0", modules=tmp_path)) == on_the_cpu
 
 
-@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 def test_on_opencl(folder: Path, on_the_cpu: str) -> None:
     assert bits(folder, **{**(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"}) == on_the_cpu

@@ -53,15 +53,9 @@ def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> P
 
 def check(build_dir: Path, program: Program, device: str, scratch: Path, **environment: str) -> None:
     """Run it, and have FileCheck compare."""
-    done = execute(
-        build_dir / program.name / program.name,
-        env={
-            "PATH": os.environ["PATH"],
-            "GPUBUILD_DEVICE": device,
-            "GPUBUILD_TRACE": "1" if program.traced else "0",
-            **environment,
-        },
-    )
+    variables = {"PATH": os.environ["PATH"], "GPUBUILD_DEVICE": device}
+    variables |= {"GPUBUILD_TRACE": str(int(program.traced))} | environment
+    done = execute(build_dir / program.name / program.name, env=variables)
     assert program.traced or done.err == ""
     assert program.refusal(done.out, done.err, scratch) == ""
 
@@ -174,7 +168,7 @@ def test_on_hip(for_gpus: Path, tmp_path: Path, name: str) -> None:
     check(for_gpus, PROGRAMS[name], "hip", tmp_path, **kept)
 
 
-@pytest.mark.skipif(OPENCL is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 @pytest.mark.parametrize("name", ON_OPENCL)
 def test_on_opencl(built: Path, tmp_path: Path, name: str) -> None:
     check(built, PROGRAMS[name], "opencl", tmp_path, **(OPENCL or {}))
