@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
 from unit.engine.device_steps import in_child
 
 CUDA, HIP, OPENCL, CPU = "cuda", "hip", "opencl", "cpu"
@@ -46,6 +47,11 @@ def opencl() -> dict[str, str] | None:
             found = os.pathsep.join(filter(None, (str(folder), os.environ.get("LD_LIBRARY_PATH"))))
             return {"LD_LIBRARY_PATH": found, "OCL_ICD_FILENAMES": str(folder / "libintelocl.so")}
     return None
+
+
+NEEDS_OPENCL = pytest.mark.skipif(
+    opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)"
+)
 
 
 def cpu() -> Device:

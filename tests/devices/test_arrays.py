@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from devices import at_hand
+from e2e.command import run_python
 from e2e.library_programs import build_library
 from e2e.test_python_module import KERNELS, SCALE
 
@@ -87,11 +86,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def run(libraries: list[Path], script: str, device: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", START + script, *libraries],
-        env=os.environ | {"GPUBUILD_DEVICE": device}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_python(START + script, *libraries, env=os.environ | {"GPUBUILD_DEVICE": device})
 
 
 def test_on_the_cpu(libraries: list[Path]) -> None:

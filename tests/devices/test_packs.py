@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -15,6 +14,7 @@ from devices import at_hand, record, runner
 from devices.__main__ import main
 from devices.cases import Batch, Case, fill, operations, random_kernels, wrong
 from devices.pack import RUN, Pack, Result
+from e2e.command import execute
 from kernels.operations.groups import GROUPS
 
 
@@ -48,7 +48,7 @@ def test_the_commands_of_the_documentation(tmp_path, monkeypatch, capsys):
     options += ["--executables", "saxpy", "gpu.wait"]
     folder, results = tmp_path / "pack", tmp_path / "results"
     assert main(["make", str(folder), *options]) == 0
-    subprocess.run([sys.executable, folder / RUN, results, "--device", "cpu"], check=True)
+    execute(sys.executable, folder / RUN, results, "--device", "cpu")
     assert main(["judge", str(results), *options, "--record", "a CPU"]) == 0
     assert "6 right, 0 wrong" in capsys.readouterr().out
     assert record.answer("gpu_thread_id") == record.answer("saxpy") == "right: a CPU"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,9 +43,13 @@ class Outcome:
 
 
 def gpubuild(
-    *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None, seeded: bool = False
+    *arguments: str | Path,
+    cwd: Path,
+    env: dict[str, str] | None = None,
+    seeded: bool = False,
+    code: int | None = None,
 ) -> Outcome:
-    """Run ``gpubuild`` in a folder; the cache is the project's own.
+    """Run ``gpubuild`` in a folder, and check its exit ``code`` if given; the cache is the project's own.
 
     With ``seeded`` a project that is built for the first time finds the runtime in it: to compile
     that costs more than all else in most tests. Not for tests that look at which steps ran.
@@ -58,7 +63,7 @@ def gpubuild(
         and not (cwd / "cache").exists()
     ):
         seed(cwd)
-    return _gpubuild(*arguments, cwd=cwd, env=env)
+    return checked(_gpubuild(*arguments, cwd=cwd, env=env), code)
 
 
 def seed(project: Path) -> None:
@@ -68,14 +73,11 @@ def seed(project: Path) -> None:
 
 def _cache_the_runtime(folder: Path) -> None:
     """A cache that knows nothing but the compiled runtime."""
-    (folder / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {nothing: {sources: [nothing.mlir]}}\n"
+    nothing = "func.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
+    write(
+        folder, {"targets.yaml": project_file("nothing: {sources: [nothing.mlir]}"), "nothing.mlir": nothing}
     )
-    (folder / "nothing.mlir").write_text(
-        "func.func @main() -> i32 {\n  %c = arith.constant 0 : i32\n  return %c : i32\n}\n"
-    )
-    outcome = _gpubuild("build", cwd=folder, env={"GPUBUILD_CACHE_DIR": str(folder / "cache")})
-    assert outcome.code == 0, outcome.err
+    checked(_gpubuild("build", cwd=folder, env={"GPUBUILD_CACHE_DIR": str(folder / "cache")}), 0)
 
 
 def _gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None) -> Outcome:
@@ -85,16 +87,47 @@ def _gpubuild(*arguments: str | Path, cwd: Path, env: dict[str, str] | None) -> 
 def run_module(module: str, *arguments: str | Path, cwd: Path, env: dict[str, str] | None = None) -> Outcome:
     """``python -m MODULE``, with none of our variables but those of ``env``."""
     environment = without_settings() | (env or {})
+    return execute(sys.executable, "-m", module, *arguments, cwd=cwd, env=environment, code=None)
+
+
+def execute(
+    *command: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    code: int | None = 0,
+    stdin: str | None = None,
+) -> Outcome:
+    """Run any command, and check its exit ``code`` unless that is ``None``."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        command, cwd=cwd, env=env, input=stdin, capture_output=True, text=True, timeout=300, check=False
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return checked(Outcome(done.returncode, done.stdout, done.stderr), code)
+
+
+def run_python(
+    script: str,
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    code: int | None = 0,
+) -> Outcome:
+    """Run a script given as text with this Python."""
+    return execute(sys.executable, "-c", script, *arguments, cwd=cwd, env=env, code=code)
+
+
+def checked(outcome: Outcome, code: int | None) -> Outcome:
+    assert code in (None, outcome.code), outcome.out + outcome.err
+    return outcome
+
+
+def launcher(folder: Path, *, log: Path | None = None) -> Path:
+    """Make ``folder`` with a command ``gpubuild``, the one under test; ``log`` gets a line for each call."""
+    folder.mkdir(exist_ok=True)
+    script = folder / "gpubuild"
+    noted = f'echo "$*" >> {shlex.quote(str(log))}\n' if log else ""
+    script.write_text(f'#!/bin/sh\n{noted}exec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
+    script.chmod(0o755)
+    return folder
 
 
 def shared_cache() -> dict[str, str]:
@@ -111,25 +144,40 @@ def saxpy_project(folder: Path, targets_yaml: str = SAXPY) -> Path:
     return folder
 
 
+def cpu_demo(folder: Path) -> Path:
+    """The project of ``gpubuild init`` for the CPU and one NVIDIA GPU, built."""
+    gpubuild("init", "demo", cwd=folder, code=0)
+    file = folder / "demo" / "targets.yaml"
+    file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
+    gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache(), code=0)
+    return folder / "demo"
+
+
+def project_file(*programs: str, targets: str = "cpu: {}", more: str = "") -> str:
+    """The text of a ``targets.yaml``; each program is a name, a colon and its keys in braces."""
+    return f"version: 1\ntargets: {{{targets}}}\n{more}programs:\n" + "".join(f"  {p}\n" for p in programs)
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files, and the folders they are in; returns ``folder``."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
 def build_project(
     folder: Path, targets_yaml: str, files: Mapping[str, str], *, env: dict[str, str] | None = None
 ) -> Path:
     """Write a project and build it, with the runtime from a cache; returns the build folder."""
-    for name, text in {"targets.yaml": targets_yaml, **files}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    outcome = gpubuild("build", cwd=folder, env=env, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
+    write(folder, {"targets.yaml": targets_yaml, **files})
+    gpubuild("build", cwd=folder, env=env, seeded=True, code=0)
     return folder / "build"
 
 
 def run_on_cpu(executable: Path, *arguments: str | Path, **variables: str) -> Outcome:
     """Run a built program on the CPU device."""
-    environment = {**os.environ, "GPUBUILD_DEVICE": "cpu", **variables}
-    done = subprocess.run(
-        [executable, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return execute(executable, *arguments, env=os.environ | {"GPUBUILD_DEVICE": "cpu"} | variables, code=None)
 
 
 def without_settings() -> dict[str, str]:

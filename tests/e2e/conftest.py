@@ -39,6 +39,12 @@ def device(runtime, tmp_path_factory, request) -> Device:
 
 
 @pytest.fixture(scope="session")
+def any_device(runtime) -> Device:
+    """With as many threads as there are CPUs."""
+    return Device(runtime)
+
+
+@pytest.fixture(scope="session")
 def kernels_out(tmp_path_factory) -> Path:
     return compile_module(KERNELS, tmp_path_factory.mktemp("kernels"))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import json
+import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +50,12 @@ def compile_module(
     return folder / "job" / "out"
 
 
+def functions_of(out: Path) -> dict[str, str]:
+    """LLVM IR of the functions of what was compiled, by name."""
+    text = (out / "llvm").read_text()
+    return {m[1]: m[0] for m in re.finditer(r"^define [^\n]*@([\w.]+)\(.*?^}$", text, re.M | re.S)}
+
+
 _COMPILED: dict[tuple[str, str], Path] = {}
 
 
@@ -60,6 +68,30 @@ def compile_once(text: str, folder: Path, **options) -> Path:
     if key not in _COMPILED:
         _COMPILED[key] = compile_module(text, folder, **options)
     return _COMPILED[key]
+
+
+def load(text: str, folder: Path, **options) -> Module:
+    """Compile the gpu.module in ``text`` and load it, on a CPU device of its own."""
+    return Device(build_runtime(folder)).load(compile_module(text, folder / "compiled", **options))
+
+
+def elementwise(name: str, given: Sequence[str], body: str, result: str) -> str:
+    """A kernel: ``body`` makes %r, of type ``result``, of each work-item's %a, %b, …, of types ``given``."""
+    names = "abcdefgh"[: len(given)]
+    arrays = [f"%{n.upper()}: memref<?x{kind}>" for n, kind in zip(names, given, strict=True)]
+    loads = [
+        f"%{n} = memref.load %{n.upper()}[%i] : memref<?x{k}>" for n, k in zip(names, given, strict=True)
+    ]
+    return "\n    ".join(
+        [
+            f"\n  gpu.func @{name}({', '.join([*arrays, f'%R: memref<?x{result}>'])}) kernel {{",
+            "%i = gpu.global_id x",
+            *loads,
+            body,
+            f"memref.store %r, %R[%i] : memref<?x{result}>",
+            "gpu.return\n  }",
+        ]
+    )
 
 
 def build_runtime(folder: Path) -> Path:

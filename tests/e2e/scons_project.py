@@ -39,7 +39,7 @@ def copy_of_the_project(folder: Path) -> Path:
 
 
 def _build(folder: Path) -> None:
-    assert gpubuild("init", "demo", cwd=folder).code == 0
+    gpubuild("init", "demo", cwd=folder, code=0)
     project = folder / "demo"
     (project / "SConstruct").write_text(SCONSTRUCT)
     seed(project)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
-from e2e.command import Outcome, build_project
+from e2e.command import Outcome, build_project, execute
 from simulators.cuda_driver import standin
 
 ORDERS = ("late", "early")
@@ -67,11 +66,7 @@ def run(built: Path, name: str, threads: str = "", **variables: str) -> Outcome:
         modules = built.parent / "modules"
         driver = standin.environment("9.0", modules=modules, EMU_CUDA_ORDER=threads)
         environment |= {"GPUBUILD_CPU_THREADS": "", **driver}
-    done = subprocess.run(
-        [built / name / name], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return execute(built / name / name, env=environment)
 
 
 def assert_all_destroyed(built: Path, name: str) -> None:

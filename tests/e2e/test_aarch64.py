@@ -5,11 +5,10 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, execute, gpubuild
 from unit.engine.cc.archives import built_archive
 
 TRIPLE = "aarch64-unknown-linux-gnu"
@@ -114,16 +113,12 @@ def ring_values() -> list[float]:
 
 
 def cross_compile(folder: Path, *arguments: object) -> None:
-    subprocess.run([COMPILER, *FLAGS, *map(str, arguments)], check=True, cwd=folder)
+    execute(COMPILER, *FLAGS, *map(str, arguments), cwd=folder)
 
 
 def emulate(program: Path, *arguments: str, cpu: str = "cortex-a57", **variables: str) -> str:
     command = [EMULATOR, "-L", LIBRARIES, "-cpu", cpu, program, *arguments]
-    done = subprocess.run(
-        command, env=variables, capture_output=True, text=True, timeout=120, check=False, cwd=program.parent
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return execute(*command, cwd=program.parent, env=variables).out
 
 
 @pytest.fixture(scope="module", params=["compiled here", "of wheels"])
@@ -132,7 +127,7 @@ def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if request.param == "of wheels":
         return built_archive("aarch64")
     cross_compile(folder, "-c", *sorted([*RUNTIME.glob("*/*.c"), *RUNTIME.glob("*/*.S")]))
-    subprocess.run(["ar", "rcs", "libgpubuild_rt.a", *sorted(folder.glob("*.o"))], check=True, cwd=folder)
+    execute("ar", "rcs", "libgpubuild_rt.a", *sorted(folder.glob("*.o")), cwd=folder)
     return folder / "libgpubuild_rt.a"
 
 
@@ -143,8 +138,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
         shutil.copytree(ROOT / "examples" / name, folder / name)
     (folder / "ring.mlir").write_text(RING)
     (folder / "targets.yaml").write_text(TARGETS)
-    done = gpubuild("build", cwd=folder, env=shared_cache)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=folder, env=shared_cache, code=0)
     return folder
 
 

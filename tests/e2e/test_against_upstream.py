@@ -9,7 +9,6 @@ generator for AMD, so that there LLVM IR is all that can be compared.
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import mlir as mlir_package
 import pytest
+from e2e.command import execute
 from kernels.operations import groups
 from op_coverage.compiling import chip_of
 from unit.engine.device_steps import compile_params, in_child, outline_source, tools
@@ -156,11 +156,7 @@ def unlinked(group: str, chip: str) -> str:
 
 
 def run(tool: str, *arguments: str, text: str) -> str:
-    done = subprocess.run(
-        [UPSTREAM / tool, *arguments], input=text, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return execute(UPSTREAM / tool, *arguments, stdin=text).out
 
 
 def upstream_llvm(text: str, params: CompileParams) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
 import sys
 import typing
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, shared_cache
+from e2e.command import ROOT, cpu_demo, execute, gpubuild, run_python
 
 import gpubuild as package
 from gpubuild.errors import ConfigError, UsageError
@@ -24,22 +23,14 @@ HEAVY = {
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("api")
-    assert gpubuild("init", "demo", cwd=folder).code == 0
-    file = folder / "demo" / "targets.yaml"
-    file.write_text(file.read_text().replace("  sm_60: {}\n", "").replace("  gfx90a: {}\n", ""))
-    assert gpubuild("build", "-q", cwd=folder / "demo", env=shared_cache()).code == 0
-    return folder / "demo"
+    return cpu_demo(tmp_path_factory.mktemp("api"))
 
 
 def test_the_page_as_it_stands(project: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "api.md").read_text(), re.S)
     assert len(blocks) == 4
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], cwd=project, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    done = run_python("\n".join(blocks), cwd=project)
+    lines = done.out.splitlines()
     assert lines[0] == f"True {project / 'build' / 'scale' / 'scale'}"
     assert any(line.startswith("scale/link ") for line in lines)
     assert lines[-2].startswith("9 steps; {")
@@ -109,9 +100,8 @@ def test_it_is_typed() -> None:
     from gpubuild.api import LoadedProject
     from gpubuild.model.result import BuildReport
 
-    assert (
-        typing.get_type_hints(LoadedProject.build, vars(sys.modules["gpubuild.api"]))["return"] is BuildReport
-    )
+    hints = typing.get_type_hints(LoadedProject.build, vars(sys.modules["gpubuild.api"]))
+    assert hints["return"] is BuildReport
 
 
 @pytest.mark.parametrize(
@@ -128,7 +118,5 @@ def test_what_an_import_costs(code: str) -> None:
 
 
 def _imported(code: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
-    )
-    return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if line.count("|") == 2}
+    done = execute(sys.executable, "-X", "importtime", "-c", code)
+    return {line.rsplit("|", 1)[1].strip() for line in done.err.splitlines() if line.count("|") == 2}

@@ -1,7 +1,10 @@
 """Bad input: each mistake has its own message and exit code, and nothing half-built stays."""
 
+# ruff: noqa: E501  (programs inside strings)
+
 from __future__ import annotations
 
+import json
 import os
 import re
 from functools import partial
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from e2e import command
-from e2e.command import SAXPY, Outcome, edit, saxpy_project
+from e2e.command import SAXPY, Outcome, edit, project_file, saxpy_project, write
 
 from gpubuild.support import text as columns
 
@@ -53,11 +56,10 @@ def test_carets_are_right_behind_characters_of_any_width(project: Path) -> None:
 
 
 def test_a_source_that_became_a_pipe(project: Path) -> None:
-    assert gpubuild("build", "-t", "cpu", cwd=project).code == 0
+    gpubuild("build", "-t", "cpu", cwd=project, code=0)
     (project / "saxpy.mlir").unlink()
     os.mkfifo(project / "saxpy.mlir")
-    outcome = gpubuild("build", "-t", "cpu", cwd=project)  # does not wait for a writer
-    assert outcome.code == 2
+    outcome = gpubuild("build", "-t", "cpu", cwd=project, code=2)  # does not wait for a writer
     assert "source 'saxpy.mlir' is neither a file nor a folder" in outcome.err
 
 
@@ -84,12 +86,12 @@ def test_a_kernel_that_llvm_cannot_select(project: Path) -> None:
 
 
 def test_one_failing_target_does_not_hide_the_others(project: Path) -> None:
-    """All are tried with one worker and without -k; what they share is shown once."""
-    edit(
-        project / "saxpy.mlir",
-        "      %ax = ",
-        '      llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()\n      %ax = ',
-    )
+    """All are tried with one worker and without -k; what they share is shown once.
+
+    ptxas and LLVM's assembler know lines of what they read; the message is about the user's.
+    """
+    line = '      llvm.inline_asm has_side_effects "nonsense.op;", "" : () -> ()'
+    edit(project / "saxpy.mlir", "      %ax = ", f"{line}\n      %ax = ")
     outcome = failed_build(project, "-j1")
     assert outcome.code == 1
     assert "\nfailed: saxpy/compile/saxpy_kernels/{sm_60,sm_90,gfx90a,cpu}\n" in outcome.out
@@ -98,15 +100,7 @@ def test_one_failing_target_does_not_hide_the_others(project: Path) -> None:
     assert "target gfx90a, stage lld" in outcome.err
     assert "target cpu cannot compile 'llvm.inline_asm'" in outcome.err
     assert outcome.err.count("saxpy.mlir:11:") == 4  # ptxas says two things about the line
-
-
-def test_an_undefined_function_in_c(project: Path) -> None:
-    edit(project / "main.c", "_mlir_ciface_saxpy(a, &x, &y);", "_mlir_ciface_saxpi(a, &x, &y);")
-    edit(project / "main.c", "void _mlir_ciface_saxpy(", "void _mlir_ciface_saxpi(")
-    outcome = failed_build(project)
-    assert outcome.code == 1
-    assert "_mlir_ciface_saxpi" in outcome.err
-    assert "main.c:" in outcome.err  # not the name under which the object was linked
+    assert outcome.err.count(f"\n    {line}\n          ^\n") == 4
 
 
 UNSUPPORTED = """\
@@ -131,20 +125,6 @@ def test_what_a_target_cannot_lower_is_shown_in_the_users_file(project: Path) ->
     assert "\n        %y = spirv.FNegate %x : f32\n             ^\n" in outcome.err
 
 
-def test_what_assemblers_refuse_is_shown_in_the_users_file(project: Path) -> None:
-    """ptxas and LLVM's assembler know lines of what they read; both are inline assembly of the user's."""
-    line = 'llvm.inline_asm has_side_effects "nonsense.op $0;", "CLASS" %n32 : (i32) -> ()'
-    added = f"%n32 = arith.index_cast %i : index to i32\n{line}\n"
-    edit(project / "saxpy.mlir", "%ax = arith.mulf", f"{added}%ax = arith.mulf")
-    was = "CLASS"
-    for target, register in (("sm_90", "r"), ("gfx90a", "v")):
-        edit(project / "saxpy.mlir", f'"{was}" %n32', f'"{register}" %n32')
-        was = register
-        outcome = failed_build(project, "-t", target)
-        assert "saxpy.mlir:12:1: error: " in outcome.err, outcome.err
-        assert f"\n  {line.replace('CLASS', register)}\n  ^\n" in outcome.err, outcome.err
-
-
 HOSTILE = r"""
 module attributes {gpu.container_module} {
   gpu.module @"k\1B[31m\C2\9B\0Ax" {
@@ -167,10 +147,7 @@ module attributes {gpu.container_module} {
 def test_names_and_lines_of_files_do_not_steer_the_terminal(tmp_path: Path) -> None:
     """Neither in what was built, nor in what was not, nor in what the program says of itself."""
     module, shown = "k\x1b[31m\x9b\nx", r"k\x1b[31m\u009b\nx"
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: }\nprograms: {app: {sources: [a.mlir]}}\n"
-    )
-    (tmp_path / "a.mlir").write_text(HOSTILE)
+    write(tmp_path, {"targets.yaml": project_file("app: {sources: [a.mlir]}"), "a.mlir": HOSTILE})
     program = {"GPUBUILD_TRACE": "1", "GPUBUILD_DEVICE": "cpu"}
     outcomes = {
         "built": gpubuild("build", "-v", cwd=tmp_path),
@@ -195,32 +172,21 @@ def test_names_and_lines_of_files_do_not_steer_the_terminal(tmp_path: Path) -> N
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", outcome.out + outcome.err), what
 
 
+ENDED = "the pass pipeline ended the compiler (SIGABRT)"
 PIPELINES = [
     ("source", "no-such", "'no-such' does not refer to a registered pass or pass pipeline"),
     ("source", "gpu-to-llvm{no-such=1}", "gpu-to-llvm does not accept the options `no-such=1`"),
-    (
-        "source",
-        "gpu.module(convert-gpu-to-rocdl{runtime=XYZ})",
-        "convert-gpu-to-rocdl does not accept the options `runtime=XYZ`",
-    ),
-    (
-        "source",
-        "rocdl-attach-target{abi=700}",
-        "the pass pipeline ended the compiler (SIGABRT)|Invalid ABI version",
-    ),
+    ("source", "gpu.module(convert-gpu-to-rocdl{runtime=X})", "does not accept the options `runtime=X`"),
+    ("source", "rocdl-attach-target{abi=700}", f"{ENDED}|Invalid ABI version"),
     ("source", "gpu-to-llvm{intersperse-sizes-for-kernels=1}", "sizes for the Vulkan runtime"),
     (
         "source",
         "rocdl-attach-target,gpu-module-to-binary{format=isa}",
         "gpubuild carries out gpu-module-to-binary{format=isa opts= section= toolkit=}, without its",
     ),
-    ("host", "gpu-module-to-binary{format=zzz}", "the pass pipeline ended the compiler (SIGABRT)"),
-    ("cpu", "nvvm-attach-target{O=9}", "the pass pipeline ended the compiler (SIGABRT)"),
-    (
-        "cpu",
-        "gpu-lower-to-nvvm-pipeline{opt-level=1}",
-        "the pass pipeline sets opt-level=1, and target cpu has 3",
-    ),
+    ("host", "gpu-module-to-binary{format=zzz}", ENDED),
+    ("cpu", "nvvm-attach-target{O=9}", ENDED),
+    ("cpu", "gpu-lower-to-nvvm-pipeline{opt-level=1}", "sets opt-level=1, and target cpu has 3"),
     ("cpu", "gpu-lower-to-nvvm-pipeline{opt-level=3 cubin-format=isa}", "without its options"),
 ]
 
@@ -237,8 +203,84 @@ def test_an_error_of_a_pass_pipeline_names_its_line(project: Path) -> None:
     assert [place for place in places if place not in outcome.err] == []
     errors = outcome.err.split("\n\n")
     for place, (_, pipeline, message) in zip(places, PIPELINES, strict=True):
-        assert any(all(text in error for text in (place, *message.split("|"))) for error in errors), (
-            pipeline,
-            outcome.err,
-        )
+        said = [error for error in errors if all(text in error for text in (place, *message.split("|")))]
+        assert said, (pipeline, outcome.err)
     assert "report it" not in outcome.err
+
+
+# Mistakes that a build finds: each error names the program, the module, the kernel, the place and the target.
+
+LAUNCHED = """\
+gpu.module @kernels {
+  gpu.func @scale(%a: memref<?xf32>) kernel {
+    gpu.return
+  }
+}
+"""
+LAUNCH = "gpu.launch_func @kernels::@scale blocks in (%c1, %c1, %c1) threads in (%c1, %c1, %c1)"
+ARGUMENT = " args(%m : memref<?xf32>)"
+
+
+def launching(launch: str, kernel: str = LAUNCHED) -> str:
+    """A file whose line 11 is the launch."""
+    return f"""module attributes {{gpu.container_module}} {{
+{kernel}func.func @main(%n: index, %m: memref<?xf32>) {{
+  %c1 = arith.constant 1 : index
+  %c2000 = arith.constant 2000 : index
+  // here
+  {launch}
+  return
+}}
+}}
+"""
+
+
+KNOWN = LAUNCHED.replace("kernel {", "kernel attributes {known_block_size = array<i32: SIZE, 1, 1>} {")
+PART = """%t = gpu.thread_id x
+    %c9 = arith.constant 9 : index
+    %some = arith.cmpi ult, %t, %c9 : index
+    scf.if %some { gpu.barrier }
+    gpu.return"""
+DIVERGENT = KNOWN.replace("SIZE", "64").replace("gpu.return", PART)
+FOREIGN = LAUNCHED.replace("gpu.return", "%x = nvvm.read.ptx.sreg.tid.x : i32\n    gpu.return")
+# The file, its line, and what an error says; everything else is the same for all.
+MISTAKES = {
+    "oversized": (launching(LAUNCH.replace("threads in (%c1", "threads in (%c2000") + ARGUMENT), 11,
+                  "a workgroup of 2000 x 1 x 1 has more than 1024 work-items"),
+    "known": (KNOWN.replace("SIZE", "2048"), 2, "a workgroup of 2048 x 1 x 1 has more than 1024 work-items"),
+    "mismatch": (launching(LAUNCH + ARGUMENT, KNOWN.replace("SIZE", "64")), 11,
+                 "known_block_size is 64 x 1 x 1, and this launch has 1 x 1 x 1"),
+    "count": (launching(LAUNCH), 11, "got 0 kernel operands but expected 1"),
+    "type": (launching(LAUNCH + " args(%n : index)"), 11, "type of function argument 0 does not match"),
+    "kernel": (launching(LAUNCH.replace("@scale", "@scala") + ARGUMENT), 11, "kernel function '@kernels::@scala' is undefined"),
+    "module": (launching(LAUNCH.replace("@kernels", "@kernel") + ARGUMENT), 11, "kernel container 'kernel' is undefined"),
+    "barrier": (DIVERGENT, 6, "work-item (0, 0, 0) waits here at gpu.barrier, but work-item (9, 0, 0)"),
+    "foreign": (FOREIGN, 3, "'nvvm.read.ptx.sreg.tid.x' is an instruction of NVIDIA GPUs"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("mistakes")
+    for name, (text, _, _) in MISTAKES.items():
+        (folder / f"{name}.mlir").write_text(text)
+    programs = {f"app_{name}": {"sources": [f"{name}.mlir"]} for name in MISTAKES}
+    programs["other_count"] = programs["app_count"]
+    document = {"version": 1, "targets": {"mine": {"kind": "rocdl", "chip": "gfx90a"}}, "programs": programs}
+    (folder / "targets.yaml").write_text(json.dumps(document))
+    done = gpubuild("build", "-k", cwd=folder, code=1)
+    return done.err
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_errors_name_everything(errors: str, name: str) -> None:
+    _, line, says = MISTAKES[name]
+    (error,) = [text for text in errors.split("\nerror: ") if f"{name}.mlir:{line}:" in text]
+    assert says in error
+    users = "programs app_count, other_count" if name == "count" else f"program app_{name}"
+    assert f"({users}, " in error
+    assert "kernel" in error.replace("@kernels", "")
+    assert ("@scala" if name == "kernel" else "@scale") in error
+    assert ("@kernel" if name == "module" else "@kernels") in error
+    if name == "foreign":  # the others are wrong for every target
+        assert "module @kernels, kernel @scale, target mine, stage" in error

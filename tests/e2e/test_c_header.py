@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, saxpy_project
+from e2e.command import ROOT, Outcome, execute, gpubuild, saxpy_project
 from e2e.library_programs import COMPILERS, build_library, compiler, functions
 
 MAIN = r"""
@@ -59,23 +58,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("header"), "lib", functions())
 
 
-def compiled(
-    library: Path, work: Path, name: str, text: str, *flags: str
-) -> subprocess.CompletedProcess[str]:
+def compiled(library: Path, work: Path, name: str, text: str, *flags: str) -> Outcome:
     (work / "main.c").write_text(text)
     command = [*compiler(name), f"-I{library}", "main.c", "-x", "none", str(library / "liblib.so"), *flags]
-    return subprocess.run(
-        [*command, f"-Wl,-rpath,{library}", "-o", "main"],
-        cwd=work, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    return execute(*command, f"-Wl,-rpath,{library}", "-o", "main", cwd=work, code=None)
 
 
 @pytest.mark.parametrize("name", COMPILERS)
 def test_functions_of_every_type(library: Path, tmp_path: Path, name: str) -> None:
     made = compiled(library, tmp_path, name, MAIN)
-    assert made.returncode == 0, made.stderr
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("ok\n", 0), done
+    assert made.code == 0, made.err
+    done = execute(tmp_path / "main", code=None)
+    assert (done.out, done.code) == ("ok\n", 0), done
 
 
 MISMATCHES = {
@@ -91,8 +85,8 @@ MISMATCHES = {
 @pytest.mark.parametrize("case", MISMATCHES)
 def test_a_mismatch_does_not_compile(library: Path, tmp_path: Path, case: str, name: str) -> None:
     made = compiled(library, tmp_path, name, f'#include "lib.h"\nint main(void) {{ {MISMATCHES[case]} }}\n')
-    assert made.returncode != 0
-    assert "error:" in made.stderr
+    assert made.code != 0
+    assert "error:" in made.err
 
 
 def test_a_header_of_another_library_does_not_link(library: Path, tmp_path: Path) -> None:
@@ -104,8 +98,8 @@ def test_a_header_of_another_library_does_not_link(library: Path, tmp_path: Path
     )
     (changed / "lib.h").write_text(other)
     made = compiled(changed, tmp_path, "c", '#include "lib.h"\nint main(void) { return echo_i32(1); }\n')
-    assert made.returncode != 0
-    assert "gpubuild_abi_echo_i32_" in made.stderr
+    assert made.code != 0
+    assert "gpubuild_abi_echo_i32_" in made.err
 
 
 def test_static_sizes_are_asserted(library: Path, tmp_path: Path) -> None:
@@ -113,10 +107,10 @@ def test_static_sizes_are_asserted(library: Path, tmp_path: Path) -> None:
         '#include "lib.h"\nint main(void) { float a[6] = {0};'
         "gpubuild_memref_f32_2 x = gpubuild_make_f32_2(a, 3, 2); return (int)sized(&x, &x); }\n"
     )
-    assert compiled(library, tmp_path, "c", text).returncode == 0
-    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert "x->sizes[0] == 2" in done.stderr
+    assert compiled(library, tmp_path, "c", text).code == 0
+    done = execute(tmp_path / "main", code=None)
+    assert done.code != 0
+    assert "x->sizes[0] == 2" in done.err
 
 
 def test_text(library: Path) -> None:
@@ -137,8 +131,8 @@ def test_the_page(tmp_path: Path) -> None:
     main = "int main(void) { float x = 2, y = 1; run(&x, &y, 1); return y != 5; }\n"
     (tmp_path / "main.c").write_text(block + main)
     command = [*compiler("c"), f"-I{library}", "main.c", "-x", "none", str(library / "libsaxpy.so")]
-    subprocess.run([*command, f"-Wl,-rpath,{library}", "-o", "main"], cwd=tmp_path, check=True)
-    subprocess.run([tmp_path / "main"], env=os.environ | {"GPUBUILD_DEVICE": "cpu"}, check=True)
+    execute(*command, f"-Wl,-rpath,{library}", "-o", "main", cwd=tmp_path)
+    execute(tmp_path / "main", env=os.environ | {"GPUBUILD_DEVICE": "cpu"})
 
 
 def test_an_executable_has_no_interface(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, build_project, gpubuild, without_settings
+from e2e.command import Outcome, build_project, execute, gpubuild, project_file, without_settings, write
 from kernels.checked.program import ALL, SAMPLE, main_c, marks, source
 
 FOUND = 66  # the exit code of a program in which something was found
@@ -67,17 +66,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(project: Path, program: str, *cases: str, **environment: str) -> Outcome:
-    clean = without_settings()
-    done = subprocess.run(
-        [project / "build" / program / program, *cases],
-        env=clean | environment,
-        cwd="/",  # sources are found from the executable
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    """Run it from another folder: sources are found from the executable."""
+    executable, clean = project / "build" / program / program, without_settings()
+    return execute(executable, *cases, cwd="/", env=clean | environment, code=None)
 
 
 @pytest.mark.parametrize(
@@ -207,18 +198,14 @@ def test_checked_steps_depend_on_locations_and_plain_ones_do_not(project: Path) 
 
 
 def test_kernels_in_the_llvm_dialect_are_refused(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "low.mlir").write_text(
+    text = (
         "gpu.module @low {\n  llvm.func @k(%p: !llvm.ptr) attributes {gpu.kernel, nvvm.kernel} {\n"
         "    llvm.return\n  }\n}\n"
     )
-    document = {
-        "version": 1,
-        "targets": {"checked": {"kind": "cpu", "chip": "x86-64-v2", "sanitize": ["bounds"]}},
-        "programs": {"low": {"sources": ["low.mlir"]}},
-    }
-    (tmp_path / "targets.yaml").write_text(json.dumps(document))
-    done = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert done.code == 1
+    targets = "checked: {kind: cpu, chip: x86-64-v2, sanitize: [bounds]}"
+    yaml = project_file("low: {sources: [low.mlir]}", targets=targets)
+    write(tmp_path, {"low.mlir": text, "targets.yaml": yaml})
+    done = gpubuild("build", cwd=tmp_path, seeded=True, code=1)
     assert "cannot be compiled for checked (cpu)" in done.err or "which is in the LLVM dialect" in done.err
 
 
@@ -250,13 +237,10 @@ SCRIPT = Path(__file__).with_name("checked_random.py")
 
 
 def test_races_of_kernels_that_lack_a_barrier(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, tmp_path], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 66, done.stderr
-    document = json.loads(done.stdout)
-    reported = set(re.findall(r"check: data race in kernel @(\w+)", done.stderr))
-    assert done.stderr.count(" in kernel @") == done.stderr.count("data race in kernel @")
+    done = execute(sys.executable, SCRIPT, tmp_path, code=66)
+    document = json.loads(done.out)
+    reported = set(re.findall(r"check: data race in kernel @(\w+)", done.err))
+    assert done.err.count(" in kernel @") == done.err.count("data race in kernel @")
     assert "last_" in reported
     reported.remove("last_")
     lacking = {name for name in document["names"] if name.endswith("_")}

@@ -6,13 +6,12 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import ROOT, Outcome, gpubuild, run_on_cpu
+from e2e.command import ROOT, Outcome, execute, gpubuild, run_on_cpu
 from e2e.test_products import CPU, INTERFACE, UNLOADING, exports, product, write_project
 from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.steps import run_step
@@ -76,7 +75,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, shared_cache: dict[str, str]
 def fake_driver(folder: Path, name: str, soname: str) -> Path:
     folder.mkdir()
     command = ["cc", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-o", folder / soname, FAKES / f"{name}.c"]
-    subprocess.run(command, check=True)
+    execute(*command)
     return folder
 
 
@@ -86,8 +85,8 @@ def run_on_fake(program: Path, driver: Path, devices: str) -> tuple[list[str], s
     environment = {
         "LD_LIBRARY_PATH": str(driver), "FAKE_LOG": str(log), "FAKE_DEVICES": devices, "GPUBUILD_TRACE": "1"
     }  # fmt: skip
-    done = subprocess.run([program], env=environment, capture_output=True, text=True, check=False, timeout=60)
-    return log.read_text().splitlines(), done.stderr
+    done = execute(program, env=environment, code=None)
+    return log.read_text().splitlines(), done.err
 
 
 def test_the_cpu_s_image_gives_right_results(built: Built) -> None:
@@ -102,27 +101,18 @@ def test_shared_libraries_are_opened_and_closed(tmp_path: Path, shared_cache: di
         "  first: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n"
         "  second: {sources: [scale.mlir, call.c], product: shared, offload: clang}\n",
     )
-    done = gpubuild("build", cwd=project, env=shared_cache)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=project, env=shared_cache, code=0)
     libraries = [product(project, name) for name in ("first", "second")]
     assert {n for n in exports(libraries[0]) if not n.startswith("gpubuild_abi_")} == INTERFACE
     program = tmp_path / "unloading"
-    subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
+    execute("cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program)
     for what in ("again", "two", "threads"):
-        ran = subprocess.run(
-            [program, what, *libraries],
-            env={**os.environ, **CPU},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", ""), what
+        ran = execute(program, what, *libraries, env={**os.environ, **CPU}, code=None)
+        assert (ran.code, ran.out, ran.err) == (0, "", ""), what
 
 
 def test_it_needs_no_sdk(built: Built) -> None:
-    dynamic = subprocess.run(
-        [llvm_tool("llvm-readelf"), "-d", built.program], capture_output=True, text=True, check=True
-    ).stdout
+    dynamic = execute(llvm_tool("llvm-readelf"), "-d", built.program).out
     assert set(re.findall(r"NEEDED.*\[(\w+)", dynamic)) <= {"libm", "libc", "libdl", "libpthread", "ld"}
 
 
@@ -132,28 +122,18 @@ def test_amd_s_image_is_linked_of_both_modules_and_arrives(built: Built, tmp_pat
     )
     loads = [call for call in calls if call.startswith("hipModuleLoadData")]
     assert loads == ["hipModuleLoadData dev=0 7f454c46 machine=224"] * 2  # one for each gpu.module
-    assert [c.split()[-1] for c in calls if c.startswith("hipModuleGetFunction")] == [
-        "pattern",
-        "sum_of_squares",
-    ]
+    kernels = ["pattern", "sum_of_squares"]
+    assert [c.split()[-1] for c in calls if c.startswith("hipModuleGetFunction")] == kernels
     assert sum(call.startswith("hipModuleLaunchKernel") for call in calls) == 2
     # What llvm-objdump takes out of the executable is what was loaded.
     shutil.copy(built.program, tmp_path / "app")
-    listed = subprocess.run(
-        [llvm_tool("llvm-objdump"), "--offloading", "app"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listed = execute(llvm_tool("llvm-objdump"), "--offloading", "app", cwd=tmp_path).out
     assert re.search(r"arch +x86-64-v2\n.*\nproducer +openmp", listed)
     image = tmp_path / "app.0.hip-amdgcn-amd-amdhsa--gfx90a"
     assert f"image gfx90a of target gfx90a (hsaco, {image.stat().st_size} bytes) on hip:0" in trace
-    notes = subprocess.run(
-        [llvm_tool("llvm-readelf"), "--notes", image], capture_output=True, text=True, check=True
-    ).stdout
+    notes = execute(llvm_tool("llvm-readelf"), "--notes", image).out
     assert notes.count("NT_AMDGPU_METADATA") == 1  # drivers read the first one only
-    assert re.findall(r"\.symbol: +(\w+)\.kd", notes) == ["pattern", "sum_of_squares"]
+    assert re.findall(r"\.symbol: +(\w+)\.kd", notes) == kernels
 
 
 @pytest.mark.skipif(not HAS_CUDA, reason="no nvlink and fatbinary of CUDA (CUDA_PATH)")
@@ -184,9 +164,8 @@ def test_inspect_knows_modules_and_targets(built: Built) -> None:
 def test_kernels_of_one_name_are_an_error_that_says_so(built: Built) -> None:
     assert built.outcome.code == 1
     assert "cannot link: pattern is defined more than once" in built.outcome.err
-    assert (
-        "offload: clang links the kernels of all gpu.modules for a chip into one image" in built.outcome.err
-    )
+    why = "offload: clang links the kernels of all gpu.modules for a chip into one image"
+    assert why in built.outcome.err
 
 
 def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
@@ -203,10 +182,9 @@ def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
 
 
 def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str]) -> None:
-    made = gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache)
-    assert made.code == 0, made.err
+    gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache, code=0)
     environment = {**os.environ, "CLANG_LINKER_WRAPPER": toolchain().require(WRAPPER).command[0]}
-    subprocess.run(["sh", built.folder / "out/link.sh"], check=True, env=environment)
+    execute("sh", built.folder / "out/link.sh", env=environment)
     assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"
 
 
@@ -217,5 +195,5 @@ def test_clang_s_driver_links_it_too(built: Built, tmp_path: Path) -> None:
     clang = Path(toolchain().require(WRAPPER).command[0]).resolve().with_name("clang")
     objects = [built.folder / "build/app/host.o", built.folder / "build/.gpubuild/runtime/libgpubuild_rt.a"]
     libraries = ("-lm", "-ldl", "-lpthread")
-    subprocess.run([clang, *options, "-o", tmp_path / "app", *objects, *libraries], check=True)
+    execute(clang, *options, "-o", tmp_path / "app", *objects, *libraries)
     assert run_on_cpu(tmp_path / "app").out == "two_modules: OK (sum of squares 85000)\n"

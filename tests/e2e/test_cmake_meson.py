@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild, run_on_cpu, shared_cache
+from e2e.command import ROOT, execute, gpubuild, launcher, run_on_cpu, shared_cache
 
 PAGE = (ROOT / "docs" / "how-to" / "cmake-meson.md").read_text()
 
@@ -39,24 +36,13 @@ class Project:
         (self.root / "targets.yaml").write_text(block("yaml"))
 
     def run(self, *command: str, cwd: Path | None = None) -> str:
-        done = subprocess.run(
-            command, cwd=cwd or self.root, env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return execute(*command, cwd=cwd or self.root, env=self.environment).out
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """With the gpubuild that is tested; the file ``calls`` has a line for each command."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    launcher = tools / "gpubuild"
-    launcher.write_text(
-        f'#!/bin/sh\necho "$*" >> {shlex.quote(str(tmp_path / "calls"))}\n'
-        f'exec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n'
-    )
-    launcher.chmod(0o755)
+    tools = launcher(tmp_path / "bin", log=tmp_path / "calls")
     path = f"{tools}{os.pathsep}{sysconfig.get_path('scripts')}{os.pathsep}/usr/bin:/bin"
     return Project(tmp_path / "demo", {**os.environ, "PATH": path} | shared_cache())
 
@@ -104,11 +90,9 @@ def test_an_executable_and_errors_in_cmake(tmp_path: Path, project: Project) -> 
         lists.write_text(
             block("cmake").replace("gpubuild_add_program(scale)", f"gpubuild_add_program({call})")
         )
-        done = subprocess.run(
-            configure, cwd=project.root, env=project.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode != 0
-        assert message in " ".join(done.stderr.split()), done.stderr
+        done = execute(*configure, cwd=project.root, env=project.environment, code=None)
+        assert done.code != 0
+        assert message in " ".join(done.err.split()), done.err
     yaml = block("yaml").replace("[scale.mlir], product: static", "[scale.mlir, main.c]")
     (project.root / "targets.yaml").write_text(yaml)
     lists.write_text(
@@ -203,16 +187,9 @@ def test_a_program_that_is_no_library_in_meson(project: Project) -> None:
     find("ninja")
     (project.root / "targets.yaml").write_text(block("yaml").replace("static", "object"))
     meson_project(project)
-    done = subprocess.run(
-        [meson, "setup", "out"],
-        cwd=project.root,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "program scale is no library: give it `product: static`" in done.stdout
+    done = execute(meson, "setup", "out", cwd=project.root, env=project.environment, code=None)
+    assert done.code != 0
+    assert "program scale is no library: give it `product: static`" in done.out
 
 
 def test_other_targets_and_project_files_in_meson(project: Project) -> None:

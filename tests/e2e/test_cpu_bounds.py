@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.cpu_harness import Device, compile_module, functions_of
 
 # Each leaves a condition in %c. %gx, %gy: places in the grid; %x32: %gx as i32; %n, %m: any numbers.
 CONDITIONS = {
@@ -125,14 +124,9 @@ SHARING = f"""gpu.module @k {{
 
 
 @pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return Device(build_runtime(tmp_path_factory.mktemp("runtime")))
-
-
-@pytest.fixture(scope="module")
-def module(device: Device, tmp_path_factory: pytest.TempPathFactory):
+def module(any_device: Device, tmp_path_factory: pytest.TempPathFactory):
     text = f"gpu.module @k {{{''.join(kernel(n, c) for n, c in CONDITIONS.items())}\n}}"
-    return device.load(compile_module(text, tmp_path_factory.mktemp("bounds"), opt_level=0))
+    return any_device.load(compile_module(text, tmp_path_factory.mktemp("bounds"), opt_level=0))
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
@@ -162,8 +156,8 @@ def sharing(device: Device, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_module(SHARING, tmp_path_factory.mktemp("sharing"))
 
 
-def test_arguments_may_share_memory(device: Device, sharing: Path) -> None:
-    module = device.load(sharing)
+def test_arguments_may_share_memory(any_device: Device, sharing: Path) -> None:
+    module = any_device.load(sharing)
     for a, b, same in (
         (np.s_[0:32], np.s_[0:32], True),
         (np.s_[0:32], np.s_[32:64], False),
@@ -181,8 +175,8 @@ def test_arguments_may_share_memory(device: Device, sharing: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [(8, 8), (8, 4), (4, 8), (1, 1), (8, 8, 1), (7, 3)])
-def test_workgroups_of_any_shape(device: Device, sharing: Path, block: tuple[int, ...]) -> None:
-    module = device.load(sharing)
+def test_workgroups_of_any_shape(any_device: Device, sharing: Path, block: tuple[int, ...]) -> None:
+    module = any_device.load(sharing)
     items = int(np.prod(block))
     values = np.arange(3 * items, dtype=np.float32) ** 2
     for shared in (False, True):
@@ -195,11 +189,8 @@ def test_workgroups_of_any_shape(device: Device, sharing: Path, block: tuple[int
 
 def test_both_forms_are_compiled(sharing: Path) -> None:
     """Without overlap what is loaded again is known."""
-    text = (sharing / "llvm").read_text()
-    assert "@gpubuild.run.1.apart(" in text
-    bodies = [
-        re.search(rf"define [^\n]*@gpubuild\.run\.0\.{form}\(.*?\n}}", text, re.DOTALL).group(0)
-        for form in ("apart", "any")
-    ]
-    apart, shared = (body.count("load float") + body.count("gather") for body in bodies)
+    code = functions_of(sharing)
+    assert "gpubuild.run.1.apart" in code
+    found = (code[f"gpubuild.run.0.{form}"] for form in ("apart", "any"))
+    apart, shared = (body.count("load float") + body.count("gather") for body in found)
     assert 0 < apart < shared

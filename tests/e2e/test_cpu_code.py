@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.cpu_harness import Device, build_runtime, compile_module, functions_of
 
 from gpubuild.engine.backends.cpu.lower.abi import LARGEST_VECTORISED_BLOCK
 
@@ -29,8 +29,7 @@ def test_workgroups_of_a_known_width_are_vectors(tmp_path: Path, width: int) -> 
         gpu.return
       }}
     }}"""
-    code = (compile_module(text, tmp_path) / "llvm").read_text()
-    [entry] = re.findall(r"^define [^\n]*@gpubuild\.run\.0\.apart\(.*?^}$", code, re.MULTILINE | re.DOTALL)
+    entry = functions_of(compile_module(text, tmp_path))["gpubuild.run.0.apart"]
     assert "store <8 x float>" in entry
     assert "store float" not in entry
 
@@ -90,16 +89,16 @@ def test_reductions_stay_in_registers(tmp_path: Path) -> None:
         gpu.return
       }
     }"""
-    code = (compile_module(text, tmp_path) / "llvm").read_text()
-    entries = {
-        found[1]: found[0]
-        for found in re.finditer(r"^define [^\n]*@gpubuild\.run\.(\d\.\w+)\(.*?^}$", code, re.M | re.DOTALL)
-    }
+    entries = functions_of(compile_module(text, tmp_path))
     # The loop over chunks of 64 adds to registers: between its loads nothing is stored.
-    [loop] = [b for b in re.split(r"\n\n", entries["0.any"]) if b.count("load <8 x float>, ptr %") >= 16]
+    [loop] = [
+        b
+        for b in re.split(r"\n\n", entries["gpubuild.run.0.any"])
+        if b.count("load <8 x float>, ptr %") >= 16
+    ]
     assert "store <8 x float>" not in loop
     # A workgroup of 256 goes through all rounds without a loop.
-    assert entries["1.apart"].count("phi i64") == 1
+    assert entries["gpubuild.run.1.apart"].count("phi i64") == 1
 
 
 def test_very_large_blocks_are_not_vectorised(tmp_path: Path) -> None:
@@ -121,11 +120,10 @@ def test_very_large_blocks_are_not_vectorised(tmp_path: Path) -> None:
     out = compile_module(f"gpu.module @k {{ {text} }}", tmp_path / "k", warnings=warnings)
     [warning] = warnings
     assert warning.startswith("@large has 4,0")
-    code = (out / "llvm").read_text()
-    entries = dict(re.findall(r"^define [^\n]*@gpubuild\.run\.([\d.a-z]+)\((.*?)^}$", code, re.M | re.S))
-    assert set(entries) >= {"0.any", "1.any", "1.apart"}
-    assert "fadd <" not in entries["0.any"]
-    assert "fadd <" in entries["1.apart"]
+    entries = functions_of(out)
+    assert set(entries) >= {"gpubuild.run.0.any", "gpubuild.run.1.any", "gpubuild.run.1.apart"}
+    assert "fadd <" not in entries["gpubuild.run.0.any"]
+    assert "fadd <" in entries["gpubuild.run.1.apart"]
     x = np.linspace(1, 2, 100, dtype=np.float32)
     expected = x.copy()
     for _ in range(added):

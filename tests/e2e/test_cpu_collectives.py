@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from e2e.cpu_harness import compile_module
+from e2e.cpu_harness import compile_module, functions_of
 from kernels.place import PLACE_IN_GRID
 
 COLLECTIVES = {
@@ -63,21 +63,14 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_module(text, tmp_path_factory.mktemp("collectives"), opt_level=2)
 
 
-def bodies(out: Path) -> dict[str, str]:
-    """The code of whole workgroups that each kernel has for any arguments."""
-    text = (out / "llvm").read_text()
-    found = re.findall(
-        r"^define [^\n]*@gpubuild\.run\.(\d+)(\.\w+)?\((.*?)^\}", text, re.MULTILINE | re.DOTALL
-    )
-    return {NAMES[int(number)]: body for number, form, body in found if form in ("", ".any")}
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_vectors_change_places(out: Path, name: str) -> None:
     """What is left of single elements are the rests of loops: loads and stores come in fours at least."""
     (tier,) = {k["tier"] for k in json.loads((out / "info").read_text())["kernels"] if k["name"] == name}
     assert tier == "fission"
-    body = bodies(out)[name]
+    code = functions_of(out)
+    run = f"gpubuild.run.{NAMES.index(name)}"  # of whole workgroups, for any arguments
+    body = code.get(f"{run}.any") or code[run]
     assert "shufflevector" in body
     assert not re.search(r"call [^(\n]*@(?!llvm\.)", body)  # of the runtime, say
     element = "half" if name == "mma" else "float"

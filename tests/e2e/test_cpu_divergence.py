@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
+from e2e.command import run_python
 from e2e.cpu_harness import Device, compile_module
 from kernels.divergent import FORMS, GRID, HELPERS, NUMBERS, WRONG, kernel
 
@@ -68,20 +67,17 @@ def test_work_items_that_do_not_agree_are_reported(runtime, tmp_path):
     tiers = {k["name"]: k["tier"] for k in json.loads((out / "info").read_text())["kernels"]}
     assert tiers == dict.fromkeys(WRONG, "fission")
     environment = {"PYTHONPATH": str(Path(__file__).parents[1]), "GPUBUILD_CPU_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(runtime), str(out)],
-        env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    reports = re.findall(r"gpubuild: ([^\n]*)\n[^=]*== (\w+) (\w+) (-?\d+)\n", done.stderr)
-    assert len(reports) == 2 * len(WRONG) - 1, done.stderr
+    done = run_python(DRIVER, str(runtime), str(out), env={**os.environ, **environment}, code=None)
+    reports = re.findall(r"gpubuild: ([^\n]*)\n[^=]*== (\w+) (\w+) (-?\d+)\n", done.err)
+    assert len(reports) == 2 * len(WRONG) - 1, done.err
     for message, name, tier, code in reports:
-        assert code == "1", (name, tier, done.stderr)
+        assert code == "1", (name, tier, done.err)
         count, _, place = WRONG[name][1].partition(" wait at ")
         assert f"{count} wait at " in message, (name, tier, message)
         if tier == "fission":  # the launch in the fibers tier is of a copy, whose sites have no names
             assert f"{place} in @{name}, but work-item (" in message, (name, tier, message)
     # Upstream's passes make one shuffle of the two, and with it an error right.
-    assert "== both_lanes fibers 77" in done.stderr
+    assert "== both_lanes fibers 77" in done.err
 
 
 def test_kernels_checked_for_divergent_barriers_keep_fibers(tmp_path):

@@ -31,26 +31,29 @@ def test_vecadd(kernels, block, fibers):
     np.testing.assert_array_equal(c, a + b)
 
 
-def test_tiled_matmul(kernels):
+@pytest.mark.parametrize("fibers", [False, True])
+def test_tiled_matmul(kernels, fibers):
     a = RNG.random((32, 40), np.float32)
     b = RNG.random((40, 24), np.float32)
     c = np.zeros((32, 24), np.float32)
-    kernels.launch("matmul", (3, 4), (8, 8), a, b, c)
+    kernels.launch("matmul", (3, 4), (8, 8), a, b, c, fibers=fibers)
     np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
-@pytest.mark.parametrize("block", [1, 33, 128])
-def test_dynamic_workgroup_memory(kernels, block):
+@pytest.mark.parametrize("fibers", [False, True])
+@pytest.mark.parametrize("block", [1, 33, 128, 1024])
+def test_dynamic_workgroup_memory(kernels, block, fibers):
     a = RNG.random(block * 5, np.float32)
     c = np.zeros_like(a)
-    kernels.launch("reverse", 5, block, a, c, dynamic=4 * block)
+    kernels.launch("reverse", 5, block, a, c, dynamic=4 * block, fibers=fibers)
     np.testing.assert_array_equal(c, a.reshape(5, block)[:, ::-1].ravel())
 
 
+@pytest.mark.parametrize("fibers", [False, True])
 @pytest.mark.parametrize("block", [1, 7, 64, 256])
-def test_divergence_private_memory_and_workgroup_atomics(kernels, block):
+def test_divergence_private_memory_and_workgroup_atomics(kernels, block, fibers):
     c, d = np.zeros((2, block * 3), np.int32)
-    kernels.launch("diverge", 3, block, c, d)
+    kernels.launch("diverge", 3, block, c, d, fibers=fibers)
     t = np.tile(np.arange(block), 3)
     np.testing.assert_array_equal(c, np.where(t % 2 == 0, t, 0))
     np.testing.assert_array_equal(d, block // 2)

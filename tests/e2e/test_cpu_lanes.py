@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.cpu_harness import load
 
 LANES = 32
 BROADCASTS = ("broadcasts", "nested", "behind")
@@ -162,8 +162,7 @@ def _module() -> str:
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("lanes")
-    return Device(build_runtime(folder)).load(compile_module(_module(), folder / "k", opt_level=0))
+    return load(_module(), tmp_path_factory.mktemp("lanes"), opt_level=0)
 
 
 @pytest.fixture(params=["fission", "fibers"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, build_runtime, compile_module
+from e2e.cpu_harness import compile_module
+from e2e.cpu_harness import load as load_module
 
 from gpubuild.errors import StepError
 
@@ -167,12 +167,11 @@ SPECIAL = f"""
 
 @pytest.fixture(scope="session")
 def module(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("matrices")
     text = f"gpu.module @k {{{products(CASES)}{SPECIAL}}}"
-    out = compile_module(text, folder, opt_level=1)
-    tiers = {k["name"]: k["tier"] for k in json.loads((out / "info").read_text())["kernels"]}
-    assert set(tiers.values()) == {"fission"}  # also where the lanes of one subgroup wait alone
-    return Device(build_runtime(folder)).load(out)
+    loaded = load_module(text, tmp_path_factory.mktemp("matrices"), opt_level=1)
+    tiers = {k["tier"] for k in loaded.info["kernels"]}
+    assert tiers == {"fission"}  # also where the lanes of one subgroup wait alone
+    return loaded
 
 
 def check_products(cases: Sequence[Case], launch: Callable[..., object], groups: int = 3) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from e2e.cpu_harness import Device, Module, build_runtime, compile_module, functions_of
 
 ROWS = "memref<?x?xf64, strided<[?, 1], offset: ?>>"
 KERNELS = f"""
@@ -63,17 +63,9 @@ def module(out: Path) -> Module:
     return Device(build_runtime(out)).load(out)
 
 
-def entries(out: Path) -> dict[str, str]:
-    """LLVM IR of the functions of an object, by name."""
-    text = (out / "llvm").read_text()
-    return {
-        found[1]: found[0] for found in re.finditer(r"^define [^\n]*@([\w.]+)\(.*?^}$", text, re.M | re.S)
-    }
-
-
 @pytest.mark.parametrize(("number", "vector"), [(0, "<8 x float>"), (1, "<4 x double>"), (2, "<32 x i8>")])
 def test_only_the_entry_for_large_results_has_them(out: Path, number: int, vector: str) -> None:
-    found = entries(out)
+    found = functions_of(out)
     large = found.pop(f"gpubuild.run.{number}.large")
     assert re.search(rf"store {vector} .*, align 16,.* !nontemporal", large)
     assert large.rstrip().splitlines()[-2:] == ["  ret void", "}"]
@@ -109,11 +101,7 @@ def piece(count: int, kind: type, shift: int) -> np.ndarray:
 @pytest.mark.parametrize("block", [256, 100, 33])
 @pytest.mark.parametrize("n", [100_000, 4096, 1000, 1, 0])
 def test_sums(module: Module, shift: int, block: int, n: int) -> None:
-    a, b, out = (
-        piece(100_000, np.float32, 3),
-        piece(100_000, np.float32, 0),
-        piece(100_000, np.float32, shift),
-    )
+    a, b, out = (piece(100_000, np.float32, by) for by in (3, 0, shift))
     expected = out.copy()
     expected[:n] = a[:n] + b[:n]
     module.launch("add", -(-100_000 // block), block, a, b, out, n)

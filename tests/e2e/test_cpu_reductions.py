@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from e2e.cpu_harness import Module, compile_module, load
 from kernels.place import PLACE_IN_GRID
 
 GRID = 2
@@ -21,22 +21,11 @@ WHOLE = {
     "maxui": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 KINDS = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-}
+    "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+}  # fmt: skip
 CASES = [(op, "f32") for op in FLOATS] + [(op, "i32") for op in WHOLE]
-CASES += [
-    ("add", "f64"),
-    ("minnumf", "f64"),
-    ("maxsi", "i64"),
-    ("minui", "i64"),
-    ("minsi", "i8"),
-    ("maxui", "i16"),
-]
+CASES += [("add", "f64"), ("minnumf", "f64"), ("maxsi", "i64"), ("minui", "i64"), ("minsi", "i8")]
+CASES += [("maxui", "i16")]
 RNG = np.random.default_rng(5)
 
 
@@ -59,11 +48,8 @@ def _reduce(value: str, result: str, op: str = "add", kind: str = "f32") -> str:
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory) -> Module:
-    folder = tmp_path_factory.mktemp("reductions")
     kernels = [_kernel(f"{op}_{kind}", _reduce("%v", "%r", op, kind), kind) for op, kind in CASES]
-    loaded = Device(build_runtime(folder)).load(
-        compile_module(f"gpu.module @k {{{''.join(kernels)}}}", folder)
-    )
+    loaded = load(f"gpu.module @k {{{''.join(kernels)}}}", tmp_path_factory.mktemp("reductions"))
     assert {k["tier"] for k in loaded.info["kernels"]} == {"fission"}
     return loaded
 

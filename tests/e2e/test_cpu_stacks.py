@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import build_project
+from e2e.command import build_project, execute
 
 KIB = 1 << 7  # elements of 8 bytes
 MIB = KIB << 10
@@ -118,15 +117,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(program: Path, name: str, stack_kib: int, said: str = "", **variables: str) -> None:
-    done = subprocess.run(
-        [program, name, str(stack_kib)],
-        env={"GPUBUILD_DEVICE": "cpu", **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "right\n", said)
+    done = execute(program, name, str(stack_kib), env={"GPUBUILD_DEVICE": "cpu", **variables}, code=None)
+    assert (done.code, done.out, done.err) == (0, "right\n", said)
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])

@@ -7,18 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from e2e.cpu_harness import Device, Module, compile_module
 from kernels.random.sums import SumKernel
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 CHIPS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PER_MODULE = 15
-
-
-@pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return Device(build_runtime(tmp_path_factory.mktemp("vector_loops_runtime")))
 
 
 def results(module: Module, kernel: SumKernel, *, fibers: bool) -> list[np.ndarray]:
@@ -28,13 +23,15 @@ def results(module: Module, kernel: SumKernel, *, fibers: bool) -> list[np.ndarr
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + KERNELS, PER_MODULE))
-def test_loops_in_vectors_are_right(device: Device, tmp_path: Path, first: int) -> None:
+def test_loops_in_vectors_are_right(any_device: Device, tmp_path: Path, first: int) -> None:
     kernels = [SumKernel(seed) for seed in range(first, first + PER_MODULE)]
     text = f"gpu.module @k {{\n{''.join(kernel.text for kernel in kernels)}}}"
     chip = CHIPS[first // PER_MODULE % len(CHIPS)]
-    chip = chip if device.supports(chip) else CHIPS[0]
+    chip = chip if any_device.supports(chip) else CHIPS[0]
     plain, fast = (
-        device.load(compile_module(text, tmp_path / str(level), located=False, chip=chip, opt_level=level))
+        any_device.load(
+            compile_module(text, tmp_path / str(level), located=False, chip=chip, opt_level=level)
+        )
         for level in (0, 1)
     )
     for kernel in kernels:

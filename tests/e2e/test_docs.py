@@ -7,12 +7,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, shared_cache, without_settings
+from e2e.command import ROOT, execute, launcher, shared_cache, without_settings
 from e2e.pages import Block, Page, Session, pages, pattern, read_page, sessions
 
 from gpubuild.cli.parser import make_parser
@@ -20,16 +19,6 @@ from gpubuild.cli.parser import make_parser
 PAGES = pages()
 BY_NAME = {page.path.name: page for page in PAGES}
 MARK = "--end-of-command--"
-
-
-@pytest.fixture
-def launcher(tmp_path: Path) -> Path:
-    """A folder with the ``gpubuild`` that is under test."""
-    script = tmp_path / "bin" / "gpubuild"
-    script.parent.mkdir()
-    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
-    script.chmod(0o755)
-    return script.parent
 
 
 def run_page(page: Page, folder: Path, environment: dict[str, str]) -> list[str]:
@@ -68,15 +57,15 @@ def run_page(page: Page, folder: Path, environment: dict[str, str]) -> list[str]
 
 
 @pytest.mark.parametrize("name", [page.path.name for page in PAGES if page.runs])
-def test_commands(name: str, launcher: Path, tmp_path: Path) -> None:
+def test_commands(name: str, tmp_path: Path) -> None:
     page = BY_NAME[name]
-    environment = without_settings()
-    environment["PATH"] = f"{launcher}:{sysconfig.get_path('scripts')}:/usr/bin:/bin"
+    environment, tools = without_settings(), launcher(tmp_path / "bin")
+    environment["PATH"] = f"{tools}:{sysconfig.get_path('scripts')}:/usr/bin:/bin"
     if not page.own_cache:
         environment |= shared_cache()
     folder = tmp_path / "project"
     if page.project == "init":
-        subprocess.run([launcher / "gpubuild", "init", "-q", folder], check=True, env=environment)
+        execute(tools / "gpubuild", "init", "-q", folder, env=environment)
     elif page.project:
         shutil.copytree(ROOT / page.project, folder)
     else:
@@ -134,40 +123,29 @@ def test_commands_in_text_have_a_parser() -> None:
 # --- the test of the test
 
 
-def wrong(tmp_path: Path, text: str) -> list[str]:
+RIGHT = [
+    "```console\n$ echo a  b\na b\n$ false\n$ echo $?\n1\n```\n",
+    "```console\n$ echo anything\n```\n",
+    "```console\n$ seq 5\n1\n…\n5\n$ echo x12y\nx…y\n```\n",
+    "<!-- file: a.txt -->\n```yaml\nkey: 1\n```\n\n```console\n$ cat a.txt\nkey: 1\n```\n",
+    "<!-- not run: there is no such command -->\n```sh\nno-such-command\n```\n",
+    "```console\n$ cat <<END\n> text\n> END\ntext\n```\n",
+]
+WRONG = [
+    "```console\n$ echo a\nb\n```\n",
+    "```console\n$ echo a\n$ echo b\nb\n```\n",
+    "```console\n$ false\n```\n",
+    "```sh\nfalse\n```\n",
+    "```console\n$ true\n$ echo $?\n0\n```\n",
+    "```console\n$ seq 5\n1\n5\n```\n",
+]
+
+
+@pytest.mark.parametrize(("text", "problems"), [*((t, 0) for t in RIGHT), *((t, 1) for t in WRONG)])
+def test_pages_that_are_right_and_wrong(text: str, problems: int, tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(text)
-    return run_page(read_page(path), tmp_path, dict(os.environ))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```console\n$ echo a  b\na b\n$ false\n$ echo $?\n1\n```\n",
-        "```console\n$ echo anything\n```\n",
-        "```console\n$ seq 5\n1\n…\n5\n$ echo x12y\nx…y\n```\n",
-        "<!-- file: a.txt -->\n```yaml\nkey: 1\n```\n\n```console\n$ cat a.txt\nkey: 1\n```\n",
-        "<!-- not run: there is no such command -->\n```sh\nno-such-command\n```\n",
-        "```console\n$ cat <<END\n> text\n> END\ntext\n```\n",
-    ],
-)
-def test_right_pages(text: str, tmp_path: Path) -> None:
-    assert wrong(tmp_path, text) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```console\n$ echo a\nb\n```\n",
-        "```console\n$ echo a\n$ echo b\nb\n```\n",
-        "```console\n$ false\n```\n",
-        "```sh\nfalse\n```\n",
-        "```console\n$ true\n$ echo $?\n0\n```\n",
-        "```console\n$ seq 5\n1\n5\n```\n",
-    ],
-)
-def test_wrong_pages(text: str, tmp_path: Path) -> None:
-    assert len(wrong(tmp_path, text)) == 1
+    assert len(run_page(read_page(path), tmp_path, dict(os.environ))) == problems
 
 
 def test_blocks_without_a_mark_are_seen() -> None:

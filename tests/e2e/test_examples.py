@@ -1,16 +1,15 @@
 """Every example, built with the real tool chain, prints what its expected.txt says."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from devices import at_hand
 from e2e.built_examples import built_examples
+from e2e.command import ROOT, Outcome, execute
 
 from gpubuild.config.load import load_project
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/expected.txt"))
 PROJECT = load_project(ROOT / "targets.yaml")
@@ -27,20 +26,13 @@ def build_dir() -> Path:
 
 def run(
     build_dir: Path, name: str, *arguments: str | Path, device: str = "cpu", **environment: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [build_dir / name / name, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=build_dir,
-        env={"PATH": os.environ["PATH"], "GPUBUILD_DEVICE": device, **environment},
-    )
+) -> Outcome:
+    variables = {"PATH": os.environ["PATH"], "GPUBUILD_DEVICE": device, **environment}
+    return execute(build_dir / name / name, *arguments, cwd=build_dir, env=variables, code=None)
 
 
-def assert_prints(done: subprocess.CompletedProcess[str], name: str) -> None:
-    assert (done.stdout, done.stderr, done.returncode) == (expected(name), "", 0)
+def assert_prints(done: Outcome, name: str) -> None:
+    assert done == Outcome(0, expected(name), "")
 
 
 def test_every_program_is_an_example_and_the_other_way_round() -> None:
@@ -107,8 +99,8 @@ def test_edges_on_odd_sizes(build_dir: Path, tmp_path: Path, size: str) -> None:
     noise = bytes((i * 7919 >> 3) & 255 for i in range(width * height * 3))
     (tmp_path / "in.ppm").write_bytes(f"P6\n{size}\n255\n".encode() + noise)
     done = run(build_dir, "edges", tmp_path / "in.ppm", tmp_path / "out.pgm")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("edges: OK ")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("edges: OK ")
 
 
 @pytest.mark.cuda

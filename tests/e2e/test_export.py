@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, execute, gpubuild
 
 
 def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cache: dict[str, str]) -> None:
@@ -19,32 +18,29 @@ def test_export_links_with_a_plain_compiler_elsewhere(tmp_path: Path, shared_cac
     section = (ROOT / "docs/reference/cli.md").read_text().partition("## `export`\n")[2]
     [block] = re.findall(r"^```console\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
     export, link, run, shown = block.splitlines()
-    assert gpubuild("init", "demo", cwd=tmp_path).code == 0
+    gpubuild("init", "demo", cwd=tmp_path, code=0)
     folder, elsewhere = tmp_path / "demo", tmp_path / "else where"
-    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=shared_cache)
-    assert done.code == 0, done.err
+    done = gpubuild("export", "-o", tmp_path / "out it", cwd=folder, env=shared_cache, code=0)
     assert done.out.endswith(f"run: sh '{tmp_path}/out it/link.sh'\n")
-    assert gpubuild("export", "-o", folder, cwd=folder).code == 2
-    assert gpubuild(*export.split()[2:], cwd=folder, env=shared_cache).code == 0
+    gpubuild("export", "-o", folder, cwd=folder, code=2)
+    gpubuild(*export.split()[2:], cwd=folder, env=shared_cache, code=0)
     elsewhere.mkdir()
     shutil.move(folder / "DIR", elsewhere)
     shutil.rmtree(folder)
-    assert (
-        {
-            "host.o",
-            "host.ll",
-            "main.o",
-            "link.sh",
-            "runtime",
-            "scale.places.txt",
-            "scale_kernels.images.o",
-        }
-        == {p.name for p in (elsewhere / "DIR").iterdir()}
-        == {p.name for p in (tmp_path / "out it").iterdir()}
-    )
+    files = {
+        "host.o",
+        "host.ll",
+        "main.o",
+        "link.sh",
+        "runtime",
+        "scale.places.txt",
+        "scale_kernels.images.o",
+    }
+    for exported in (elsewhere / "DIR", tmp_path / "out it"):
+        assert {p.name for p in exported.iterdir()} == files
     environment = {"PATH": os.defpath, "CC": cc}
     command = link.removeprefix("$ ").replace("DIR", "'else where/DIR'")
-    subprocess.run(["sh", "-c", command], env=environment, cwd=tmp_path, check=True)
+    execute("sh", "-c", command, cwd=tmp_path, env=environment)
     command = run.removeprefix("$ ")
-    ran = subprocess.run(["sh", "-c", command], cwd=elsewhere, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, f"{shown}\n"), ran.stderr
+    ran = execute("sh", "-c", command, cwd=elsewhere, code=None)
+    assert (ran.code, ran.out) == (0, f"{shown}\n"), ran.err

@@ -4,46 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from e2e.command import shared_cache
+from e2e.cpu_harness import elementwise
 
 import gpubuild
 
 X86 = platform.machine() == "x86_64"
 CHIPS = ["x86-64-v2", "x86-64-v3"] if X86 else ["generic"]
-UNARY = """
-  gpu.func @extend(%x: memref<?xi16>, %y: memref<?xf32>) kernel {{
-    %i = gpu.global_id x
-    %v = memref.load %x[%i] : memref<?xi16>
-    %n = arith.bitcast %v : i16 to {kind}
-    %w = arith.extf %n : {kind} to f32
-    memref.store %w, %y[%i] : memref<?xf32>
-    gpu.return
-  }}
-  gpu.func @truncate(%x: memref<?xf32>, %y: memref<?xi16>) kernel {{
-    %i = gpu.global_id x
-    %v = memref.load %x[%i] : memref<?xf32>
-    %n = arith.truncf %v : f32 to {kind}
-    %w = arith.bitcast %n : {kind} to i16
-    memref.store %w, %y[%i] : memref<?xi16>
-    gpu.return
-  }}
-"""
-BINARY = """
-  gpu.func @{name}(%x: memref<?xi16>, %y: memref<?xi16>, %z: memref<?xi16>) kernel {{
-    %i = gpu.global_id x
-    %a = memref.load %x[%i] : memref<?xi16>
-    %b = memref.load %y[%i] : memref<?xi16>
-    %v = arith.bitcast %a : i16 to {kind}
-    %w = arith.bitcast %b : i16 to {kind}
-    %r = arith.{name} %v, %w : {kind}
-    %s = arith.bitcast %r : {kind} to i16
-    memref.store %s, %z[%i] : memref<?xi16>
-    gpu.return
-  }}
-"""
 SUMS = """
 gpu.module @sums {{
   gpu.func @sum(%x: memref<16x16xi16>, %y: memref<16xi16>) kernel {{
@@ -67,13 +38,6 @@ ARITHMETIC: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "divf": np.divide,
 }
 ALL = np.arange(1 << 16, dtype=np.uint16)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in shared_cache().items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
 
 
 def widened(bits: np.ndarray, kind: str) -> np.ndarray:
@@ -110,12 +74,35 @@ def assert_same(found: np.ndarray, wanted: np.ndarray, kind: str) -> None:
     np.testing.assert_array_equal(found[~nan], wanted[~nan])
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-@pytest.mark.parametrize("chip", CHIPS)
-def test_numbers(kind: str, chip: str) -> None:
-    texts = [UNARY.format(kind=kind), *(BINARY.format(kind=kind, name=name) for name in ARITHMETIC)]
-    module = gpubuild.load(text=f"gpu.module @k {{{''.join(texts)}}}", targets={"cpu": {"chip": chip}})
+def kernels(kind: str) -> str:
+    narrow = f"%r = arith.bitcast %n : {kind} to i16"
+    made = [
+        elementwise("extend", ["i16"], f"%n = arith.bitcast %a : i16 to {kind}\n"
+                    f"%r = arith.extf %n : {kind} to f32", "f32"),
+        elementwise("truncate", ["f32"], f"%n = arith.truncf %a : f32 to {kind}\n{narrow}", "i16"),
+    ]  # fmt: skip
+    for name in ARITHMETIC:
+        operands = "".join(f"%v{n} = arith.bitcast %{n} : i16 to {kind}\n" for n in "ab")
+        body = f"{operands}%n = arith.{name} %va, %vb : {kind}\n{narrow}"
+        made.append(elementwise(name, ["i16", "i16"], body, "i16"))
+    return f"gpu.module @k {{{''.join(made)}}}\n{SUMS.format(kind=kind)}"
 
+
+@pytest.fixture(scope="module", params=["f16", "bf16"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module", params=CHIPS)
+def module(request: pytest.FixtureRequest, kind: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in shared_cache().items():
+            patch.setenv(name, value)
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
+        return gpubuild.load(text=kernels(kind), targets={"cpu": {"chip": request.param}})
+
+
+def test_numbers(kind: str, module: Any) -> None:
     wide = np.zeros(ALL.size, np.float32)
     module.k.extend[ALL.size // 256, 256](ALL.view(np.int16), wide)
     np.testing.assert_array_equal(wide, widened(ALL, kind))
@@ -147,10 +134,7 @@ def test_numbers(kind: str, chip: str) -> None:
         assert_same(result, wanted, kind)
 
 
-@pytest.mark.parametrize("kind", ["f16", "bf16"])
-@pytest.mark.parametrize("chip", CHIPS)
-def test_sums_round_each_step(kind: str, chip: str) -> None:
-    module = gpubuild.load(text=SUMS.format(kind=kind), targets={"cpu": {"chip": chip}})
+def test_sums_round_each_step(kind: str, module: Any) -> None:
     values = rounded(np.random.default_rng(7).normal(size=(16, 16)).astype(np.float32), kind)
     found = np.zeros(16, np.uint16)
     module.sums.sum[1, 16](values.view(np.int16), found.view(np.int16))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, seed
+from e2e.command import gpubuild, run_python, seed
 
 VARIANTS = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX,-FMA4,-AVX512F"}  # as on an older CPU
 OTHER_COPIES = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-ERMS"}  # which compute the same
@@ -46,10 +44,8 @@ EXPONENTIALS = (
 
 def exponentials(environment: dict[str, str]) -> dict[str, str]:
     environment = {**os.environ, "GLIBC_TUNABLES": "", **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", EXPONENTIALS], env=environment, capture_output=True, text=True, check=True
-    )
-    return dict(line.split() for line in done.stdout.splitlines())
+    done = run_python(EXPONENTIALS, env=environment)
+    return dict(line.split() for line in done.out.splitlines())
 
 
 @pytest.fixture
@@ -79,12 +75,11 @@ def test_two_machines_that_round_differently_share_no_folded_constant(
 ) -> None:
     cache = {"GPUBUILD_CACHE_DIR": str(tmp_path / "here/cache")}
     here = project(tmp_path / "here", argument)
-    assert gpubuild("build", cwd=here, env=cache).code == 0
+    gpubuild("build", cwd=here, env=cache, code=0)
     there = project(tmp_path / "there", argument)
-    built = gpubuild("build", "--json", cwd=there, env=cache | VARIANTS)
-    assert built.code == 0, built.err
+    built = gpubuild("build", "--json", cwd=there, env=cache | VARIANTS, code=0)
     alone = project(tmp_path / "alone", argument)
-    assert gpubuild("build", cwd=alone, env=VARIANTS).code == 0
+    gpubuild("build", cwd=alone, env=VARIANTS, code=0)
     assert code(there) == code(alone)
     assert code(there) != code(here)
     ran = {step for step, status in built.statuses().items() if status == "ran"}
@@ -95,7 +90,7 @@ def test_machines_that_round_alike_share_keys_and_the_reason_of_a_difference_is_
     tmp_path: Path, argument: float
 ) -> None:
     here = project(tmp_path / "here", argument)
-    assert gpubuild("build", cwd=here).code == 0
+    gpubuild("build", cwd=here, code=0)
     alike = gpubuild("build", "--json", cwd=here, env=OTHER_COPIES)
     assert set(alike.statuses().values()) == {"up-to-date"}
     told = gpubuild("build", "--explain", cwd=here, env=VARIANTS).out

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import build_project, execute, gpubuild, project_file, write
 
 YAML = """\
 version: 1
@@ -46,8 +46,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def build(root: Path, *arguments: str) -> dict[str, dict[str, str]]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=root, seeded=True)
-    assert outcome.code == 0, outcome.err
+    outcome = gpubuild("build", "--json", *arguments, cwd=root, seeded=True, code=0)
     return {step["id"]: step for step in outcome.document["steps"]}
 
 
@@ -56,10 +55,7 @@ def ran(steps: dict[str, dict[str, str]]) -> set[str]:
 
 
 def said(root: Path, program: str) -> str:
-    done = subprocess.run(
-        [root / f"build/{program}/{program}"], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
+    return execute(root / f"build/{program}/{program}").out
 
 
 def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
@@ -98,7 +94,7 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
     assert said(project, "one") == "one 1 4 8 src/main.c\n"
 
     # What editors are told is what is compiled.
-    assert gpubuild("compdb", cwd=project).code == 0
+    gpubuild("compdb", cwd=project, code=0)
     entries = json.loads((project / "compile_commands.json").read_text())
     assert [e["file"] for e in entries] == ["src/main.c", "src/same.c"] * 2
     wanted = ["-std=c11", "-Wall", "-Iinc", "-Imore inc", "-DLEVEL=1", '-DNAME="one"']
@@ -109,41 +105,38 @@ def test_from_the_file_to_the_program(project: Path, tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_told(project: Path) -> None:
     (project / "targets.yaml").write_text(YAML.replace("-Wall", "-Wall, -Werror, -fnone-such"))
-    outcome = gpubuild("build", "one", cwd=project)
-    assert outcome.code == 1
+    outcome = gpubuild("build", "one", cwd=project, code=1)
     assert "-fnone-such" in outcome.err
     assert "hint: `host:` in the project file gives these options: -std=c11 -Wall -Werror -fn" in outcome.err
 
 
 def test_constants_of_mlir_sources(tmp_path: Path) -> None:
     """Two programs of one source have their own values, and -D replaces both."""
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
-        "  one: {sources: [k.mlir], constants: {CODE: 3}}\n"
-        "  two: {sources: [k.mlir], constants: {CODE: 4}}\n"
-    )
-    (tmp_path / "k.mlir").write_text(
+    programs = [
+        f"{name}: {{sources: [k.mlir], constants: {{CODE: {n}}}}}" for name, n in (("one", 3), ("two", 4))
+    ]
+    source = (
         "func.func @main() -> i32 {\n"
         '  %code = arith.constant {gpubuild.constant = "CODE"} 9 : i32\n'
         "  return %code : i32\n}\n"
     )
-    assert gpubuild("build", cwd=tmp_path, seeded=True).code == 0
-    assert gpubuild("run", "one", "-q", cwd=tmp_path).code == 3
-    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 4
-    assert gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path).code == 7
+    build_project(tmp_path, project_file(*programs), {"k.mlir": source})
+    gpubuild("run", "one", "-q", cwd=tmp_path, code=3)
+    gpubuild("run", "two", "-q", cwd=tmp_path, code=4)
+    gpubuild("run", "two", "-q", "-D", "CODE=0x7", cwd=tmp_path, code=7)
     yaml = tmp_path / "targets.yaml"
     yaml.write_text(yaml.read_text().replace("CODE: 4", "CODE: 5"))
     assert ran(build(tmp_path)) == {"two/outline/k.mlir", "two/host", "two/link"}
-    assert gpubuild("run", "two", "-q", cwd=tmp_path).code == 5
+    gpubuild("run", "two", "-q", cwd=tmp_path, code=5)
 
 
 def test_folders_of_includes(tmp_path: Path) -> None:
     """Sources and build folders outside the project find headers, also where a warning is repeated."""
     root = tmp_path / "project"
-    for name, text in {
-        "targets.yaml": "version: 1\ntargets: {cpu: {}}\nhost: {include: [inc], flags: [-Wall]}\n"
-        "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
-        "programs: {p: {sources: [main.c, made.c, ../outside/out.c]}}\n",
+    more = "host: {include: [inc], flags: [-Wall]}\n"
+    more += "generate: {made: {command: [./make.sh], outputs: [made.c, made.h]}}\n"
+    files = {
+        "targets.yaml": project_file("p: {sources: [main.c, made.c, ../outside/out.c]}", more=more),
         "make.sh": "#!/bin/sh\necho '#define MADE 1' > made.h\n"
         'printf \'#include "made.h"\\n#include "own.h"\\n'
         "int made(void) { int x; return MADE + OWN; }\\n' > made.c\n",
@@ -152,18 +145,16 @@ def test_folders_of_includes(tmp_path: Path) -> None:
         "int main(void) { int y; return made() + out() + MADE; }\n",
         "../outside/out.c": '#include "own.h"\n#include "made.h"\n'
         "int out(void) { int z; return OWN + MADE; }\n",
-    }.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    }
+    write(root, files)
     (root / "make.sh").chmod(0o755)
     for arguments in ([], ["--build-dir", str(tmp_path / "elsewhere")]):
-        outcome = gpubuild("build", *arguments, cwd=root, seeded=True)
-        assert outcome.code == 0, outcome.err
+        outcome = gpubuild("build", *arguments, cwd=root, seeded=True, code=0)
         assert [name for name in "xyz" if f"unused variable '{name}'" in outcome.err] == [*"xyz"]
-        assert gpubuild("run", "-q", *arguments, cwd=root).code == 7
-        assert gpubuild("compdb", *arguments, cwd=root).code == 0
+        gpubuild("run", "-q", *arguments, cwd=root, code=7)
+        gpubuild("compdb", *arguments, cwd=root, code=0)
         for entry in json.loads((root / "compile_commands.json").read_text()):
-            subprocess.run([*entry["arguments"], "-o", tmp_path / "x.o"], cwd=entry["directory"], check=True)
+            execute(*entry["arguments"], "-o", tmp_path / "x.o", cwd=entry["directory"])
     (root / "main.c").write_text('#include "made.h"\nint main(void) { retrun MADE; }\n')
     outcome = gpubuild("build", cwd=root)
     assert "main.c:2:18: error: " in outcome.err

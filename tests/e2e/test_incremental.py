@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from e2e.command import SAXPY, gpubuild, run_on_cpu, saxpy_project, seed
+from e2e.command import SAXPY, build_project, gpubuild, project_file, run_on_cpu, saxpy_project, seed, write
 
 COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx90a", "cpu")}
 
@@ -19,8 +19,7 @@ COMPILES = {f"saxpy/compile/saxpy_kernels/{t}" for t in ("sm_60", "sm_90", "gfx9
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that has been built once; tests copy it, cache and all."""
     project = saxpy_project(tmp_path_factory.mktemp("built") / "project")
-    outcome = gpubuild("build", "--json", cwd=project, seeded=True)
-    assert outcome.code == 0, outcome.err + outcome.out
+    outcome = gpubuild("build", "--json", cwd=project, seeded=True, code=0)
     assert which(outcome.statuses(), "ran") == outcome.statuses().keys() - {"runtime"}
     return project
 
@@ -32,8 +31,7 @@ def project(built: Path, tmp_path: Path) -> Path:
 
 
 def build(project: Path, *arguments: str, seeded: bool = False) -> dict[str, str]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=project, seeded=seeded)
-    assert outcome.code == 0, outcome.err + outcome.out
+    outcome = gpubuild("build", "--json", *arguments, cwd=project, seeded=seeded, code=0)
     return outcome.statuses()
 
 
@@ -162,7 +160,7 @@ def test_a_swapped_tool_rebuilds_its_targets_only(project: Path, tmp_path: Path)
     ptxas = tmp_path / "ptxas"
     shutil.copy2(found, ptxas)
     env = {"GPUBUILD_PTXAS": str(ptxas)}
-    assert gpubuild("build", "--json", cwd=project, env=env).code == 0
+    gpubuild("build", "--json", cwd=project, env=env, code=0)
     old = ptxas.stat()
     with ptxas.open("r+b") as stream:
         stream.seek(-1, os.SEEK_END)
@@ -186,8 +184,7 @@ def test_a_corrupt_cache_entry_is_named(project: Path) -> None:
             continue
         blob.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if data else b"x")
     shutil.rmtree(project / "build")
-    outcome = gpubuild("build", "--json", cwd=project)
-    assert outcome.code == 0
+    outcome = gpubuild("build", "--json", cwd=project, code=0)
     ran = [s for s in outcome.document["steps"] if s["status"] == "ran" and s["kind"] != "preprocess"]
     assert ran
     assert {s["reason"] for s in ran} == {"first build; its entry in the cache was corrupt: set aside"}
@@ -217,7 +214,7 @@ open(sys.argv[2], "w").write(f'#define N {n}\\nint table(void);\\n')
 
 
 def test_generated_sources(tmp_path: Path) -> None:
-    for name, text in {
+    files = {
         "targets.yaml": GENERATED,
         "tools/gen.py": GENERATOR,
         "tools/broken.sh": "#!/bin/sh\necho nothing here\n",
@@ -225,9 +222,8 @@ def test_generated_sources(tmp_path: Path) -> None:
         "main.c": '#include <stdio.h>\n#include "table.h"\n'
         'int main(void) { printf("%d %d\\n", N, table()); return 0; }\n',
         "q.c": "int main(void) { return 0; }\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+    }
+    write(tmp_path, files)
     (tmp_path / "tools/broken.sh").chmod(0o755)
 
     def printed() -> str:
@@ -246,8 +242,7 @@ def test_generated_sources(tmp_path: Path) -> None:
     assert printed() == "7 7\n"
     shutil.rmtree(tmp_path / "build/.gpubuild/generated")
     assert which(build(tmp_path, "p"), "hit-local") == {"generate/tables"}
-    failed = gpubuild("build", cwd=tmp_path)
-    assert failed.code == 1
+    failed = gpubuild("build", cwd=tmp_path, code=1)
     assert "the command of `generate:` did not write never.c" in failed.err
     assert "nothing here" in failed.err
     (tmp_path / "tools/broken.sh").write_text("#!/bin/sh\nexit 3\n")
@@ -271,8 +266,7 @@ def test_commands_that_read_what_others_make(tmp_path: Path) -> None:
     assert run_on_cpu(tmp_path / "build/p/p").code == 4
     # What no command makes any more is not found any more.
     (tmp_path / "targets.yaml").write_text(text.replace("  second", "  # second"))
-    failed = gpubuild("build", cwd=tmp_path)
-    assert failed.code == 1
+    failed = gpubuild("build", cwd=tmp_path, code=1)
     assert "main.c:1:10: error: b.h: No such file or directory" in failed.err
     (tmp_path / "targets.yaml").write_text(text.replace("inputs: [n.txt]", "inputs: [b.h]"))
     assert "input 'b.h' does not exist" in gpubuild("build", cwd=tmp_path).err
@@ -286,8 +280,7 @@ def test_a_workspace(tmp_path: Path) -> None:
         (tmp_path / name / "targets.yaml").write_text(text % number)
         (tmp_path / name / "main.c").write_text(f"int main(void) {{ return {number}; }}\n")
         seed(tmp_path / name)
-    built = gpubuild("build", cwd=tmp_path)
-    assert built.code == 0, built.err
+    built = gpubuild("build", cwd=tmp_path, code=0)
     assert built.err == "project: a/targets.yaml\nproject: b/targets.yaml\n"
     assert (tmp_path / "a/build/p/p").is_file()
     assert (tmp_path / "b/build/p/p").is_file()
@@ -299,8 +292,7 @@ def test_a_workspace(tmp_path: Path) -> None:
     kept = gpubuild("build", "-k", cwd=tmp_path)
     assert (kept.code, kept.err.count("project: ")) == (1, 2)
     for arguments in (("build", "p"), ("run",), ("graph",), ("watch",), ("build", "--build-dir", "out")):
-        refused = gpubuild(*arguments, cwd=tmp_path)
-        assert refused.code == 2
+        refused = gpubuild(*arguments, cwd=tmp_path, code=2)
         assert "targets.yaml is a workspace of a, b/targets.yaml" in refused.err
     checked = gpubuild("check", cwd=tmp_path)
     assert (checked.code, checked.out.count("4 steps: no errors")) == (0, 2)
@@ -317,15 +309,12 @@ def test_a_workspace(tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_cases(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: }\nprograms:\n  p:\n    sources: [main.c]\n"
-        f"    tests: {{slow: {{args: [{started}], timeout: 600}}}}\n"
-    )
-    (tmp_path / "main.c").write_text(
+    case = f"tests: {{slow: {{args: [{started}], timeout: 600}}}}"
+    main = (
         "#include <stdio.h>\n#include <unistd.h>\n"
         'int main(int n, char **words) { fclose(fopen(words[1], "w")); sleep(300); return 0; }\n'
     )
-    assert gpubuild("build", "-q", cwd=tmp_path, seeded=True).code == 0
+    build_project(tmp_path, project_file(f"p: {{sources: [main.c], {case}}}"), {"main.c": main})
     with subprocess.Popen([sys.executable, "-P", "-m", "gpubuild", "test"], cwd=tmp_path) as tests:
         while not started.exists() and tests.poll() is None:
             time.sleep(0.05)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from conftest import fill
-from e2e.command import ROOT, gpubuild, seed, shared_cache, without_settings
+from e2e.command import ROOT, execute, gpubuild, launcher, seed, shared_cache, without_settings
 
 EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 
@@ -18,13 +16,8 @@ EXPECTED = "scale: OK (0 of 1000 elements wrong)\n"
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """What a CI service gives its jobs, with the ``gpubuild`` that is under test."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    launcher = folder / "gpubuild"
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m gpubuild "$@"\n')
-    launcher.chmod(0o755)
-    inherited = without_settings()
-    return inherited | {"PATH": f"{folder}:{os.environ['PATH']}"} | shared_cache()
+    path = f"{launcher(tmp_path / 'bin')}:{os.environ['PATH']}"
+    return without_settings() | {"PATH": path} | shared_cache()
 
 
 def github(folder: Path) -> list[str]:
@@ -43,29 +36,21 @@ def gitlab(folder: Path) -> list[str]:
 @pytest.mark.parametrize("service", [github, gitlab])
 def test_the_jobs_of_a_new_project_pass(service, environment: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "project"
-    assert gpubuild("init", project, "--ci", service.__name__, cwd=tmp_path).code == 0
+    gpubuild("init", project, "--ci", service.__name__, cwd=tmp_path, code=0)
     summary = tmp_path / "summary.md"
     scripts = service(project)
     assert scripts[0].startswith("pip install gpubuild==")
     out = ""
     for script in scripts[1:]:
-        done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
-            cwd=project,
-            env=environment | {"GITHUB_STEP_SUMMARY": str(summary)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-        out += done.stdout
+        command = ("bash", "-e", "-o", "pipefail", "-c", script)
+        out += execute(*command, cwd=project, env=environment | {"GITHUB_STEP_SUMMARY": str(summary)}).out
     assert "1 program: 1 ok\n" in out
     assert (project / "gpubuild-cache.tar").stat().st_size > 10_000
     assert summary.exists() == (service is github)
 
 
 def test_no_compiler_is_needed(tmp_path: Path) -> None:
-    assert gpubuild("init", "project", cwd=tmp_path).code == 0
+    gpubuild("init", "project", cwd=tmp_path, code=0)
     variables = {"PATH": str(tmp_path), "GPUBUILD_DEVICE": "cpu"} | shared_cache()
     tools = gpubuild("doctor", "--json", cwd=tmp_path, env=variables).document["tools"]
     assert {t["source"] for t in tools if t["name"] in ("cc", "cxx", "ar")} == {"PyPI package ziglang"}
@@ -75,8 +60,7 @@ def test_no_compiler_is_needed(tmp_path: Path) -> None:
     assert (tested.code, tested.out) == (0, "ok      scale/cpu [cpu]\nwrote tests.xml\n1 case: 1 ok\n")
     main_file = tmp_path / "project/main.c"
     main_file.write_text(main_file.read_text().replace("scale: %s", "scaled: %s"))
-    failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables)
-    assert failed.code == 1
+    failed = gpubuild("test", "-q", cwd=tmp_path / "project", env=variables, code=1)
     assert "  | -scale: OK (0 of 1000 elements wrong)\n  | +scaled: OK" in failed.out
 
 
@@ -86,7 +70,7 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
     seed(tmp_path / "mine")  # with the runtime alone, which takes longest to compile
     (tmp_path / "mine/cache").rename(tmp_path / "mine/gpubuild/results")
     for name, status in (("one", "ran"), ("two", "hit-local")):
-        assert gpubuild("init", name, cwd=tmp_path).code == 0
+        gpubuild("init", name, cwd=tmp_path, code=0)
         built = gpubuild("build", "--json", cwd=tmp_path / name, env=variables)
         assert {s for step, s in built.statuses().items() if step != "runtime"} == {status}, built.out
         assert not (tmp_path / name / "cache").exists()
@@ -94,7 +78,7 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
     assert gpubuild("doctor", "--json", cwd=tmp_path / "two", env=variables).document["cache"] == {
         "directory": str(shared), "problem": "",
     }  # fmt: skip
-    assert gpubuild("clean", cwd=tmp_path / "one", env=variables).code == 0
+    gpubuild("clean", cwd=tmp_path / "one", env=variables, code=0)
     refused = gpubuild("cache", "clear", cwd=tmp_path / "one", env=variables)
     assert (refused.code, refused.out) == (2, "")
     assert f"{shared} has the results of all your projects" in refused.err
@@ -110,30 +94,22 @@ def test_a_second_project_takes_from_the_cache_of_the_first(tmp_path: Path) -> N
 
 def test_a_new_project_builds_with_scons(environment: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("SCons")
-    assert gpubuild("init", "project", "--scons", cwd=tmp_path).code == 0
+    gpubuild("init", "project", "--scons", cwd=tmp_path, code=0)
     project = tmp_path / "project"
     scons = [sys.executable, "-m", "SCons", "-Q"]
-    subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True)
-    done = subprocess.run(
-        [project / "build/scale/scale"],
-        env=environment | {"GPUBUILD_DEVICE": "cpu"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == EXPECTED == (project / "expected.txt").read_text()
-    again = subprocess.run(scons, cwd=project, env=environment, check=True, capture_output=True, text=True)
-    assert again.stdout == "scons: `.' is up to date.\n"
+    execute(*scons, cwd=project, env=environment)
+    done = execute(project / "build/scale/scale", env=environment | {"GPUBUILD_DEVICE": "cpu"})
+    assert done.out == EXPECTED == (project / "expected.txt").read_text()
+    again = execute(*scons, cwd=project, env=environment)
+    assert again.out == "scons: `.' is up to date.\n"
 
 
 def test_the_first_project_of_readme_runs(environment: dict[str, str], tmp_path: Path) -> None:
     """The line under "A project of your own" in README.md."""
     page = (ROOT / "README.md").read_text()
     line = next(line for line in page.splitlines() if line.startswith("gpubuild init demo"))
-    done = subprocess.run(
-        ["bash", "-e", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.stderr
+    done = execute("bash", "-e", "-c", line, cwd=tmp_path, env=environment, code=None)
+    assert (done.code, done.out.splitlines()[-1:]) == (0, [EXPECTED.rstrip()]), done.err
 
 
 def test_what_could_not_be_written_is_not_in_the_way_of_the_next_try(small_disk: Path) -> None:
@@ -143,4 +119,4 @@ def test_what_could_not_be_written_is_not_in_the_way_of_the_next_try(small_disk:
     assert (refused.code, refused.out) == (2, "")
     assert refused.err == "error: cannot write new/main.c: No space left on device\n"
     filling.unlink()
-    assert gpubuild("init", "new", cwd=small_disk).code == 0
+    gpubuild("init", "new", cwd=small_disk, code=0)

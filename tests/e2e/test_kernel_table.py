@@ -10,7 +10,7 @@ from typing import Any
 
 import mlir
 import pytest
-from e2e.command import gpubuild
+from e2e.command import build_project, execute, gpubuild, project_file
 from unit.engine.device_steps import tools
 
 from gpubuild.engine.ir import contexts
@@ -87,8 +87,7 @@ def bundled(folder: Path, text: str, *targets: str) -> Path:
     """Return the gpu.binary that `gpubuild compile` makes of a file."""
     (folder / "k.mlir").write_text(text)
     chosen = [word for target in targets for word in ("-t", target)]
-    outcome = gpubuild("compile", "k.mlir", *chosen, "--emit", "binary", "-o", "k.binary.mlir", cwd=folder)
-    assert outcome.code == 0, outcome.err
+    gpubuild("compile", "k.mlir", *chosen, "--emit", "binary", "-o", "k.binary.mlir", cwd=folder, code=0)
     return folder / "k.binary.mlir"
 
 
@@ -99,7 +98,7 @@ def tables(text: str) -> list[list[dict[str, object]]]:
 
 def test_every_object_has_a_table_of_its_kernels(tmp_path: Path) -> None:
     path = bundled(tmp_path, KERNELS, *EXPECTED)
-    subprocess.run([OWN_MLIR_OPT, path], check=True, capture_output=True)
+    execute(OWN_MLIR_OPT, path)
     objects = gpubuild("inspect", "--json", path, cwd=tmp_path).document["modules"][0]["objects"]
     text = gpubuild("inspect", path, cwd=tmp_path).out
     for item, target, table in zip(objects, EXPECTED, tables(path.read_text()), strict=True):
@@ -137,10 +136,10 @@ def test_upstream_makes_the_recorded_table(tmp_path: Path) -> None:
     linker.write_text(f'#!/bin/sh\nexec {" ".join(tools()["ld.lld"])} "$@"\n')
     linker.chmod(0o755)
     command = [found, f"--gpu-module-to-binary=toolkit={tmp_path}"]
-    done = subprocess.run(command, input=ROCDL, capture_output=True, text=True, check=False)
-    if "target was not built" in done.stderr:
+    done = execute(*command, stdin=ROCDL, code=None)
+    if "target was not built" in done.err:
         pytest.skip(f"{found} was built without AMDGPU")
-    assert TABLE.findall(done.stdout) == [UPSTREAM], done.stderr
+    assert TABLE.findall(done.out) == [UPSTREAM], done.err
 
 
 @pytest.mark.parametrize("given", ["", GIVEN])
@@ -151,17 +150,13 @@ def test_bitcode_keeps_its_table_or_gets_one(given: str, tmp_path: Path) -> None
     )
     source = f'gpu.module @k [#nvvm.target<chip = "sm_75">] {{\n{text}\n}}\n'
     command = [str(OWN_MLIR_OPT), "--gpu-module-to-binary=format=llvm"]
-    made = subprocess.run(command, input=source, capture_output=True, text=True, check=True).stdout
+    made = execute(*command, stdin=source).out
     if given:
         made = made.replace("offload = ", f"kernels = <{given}>, offload = ")
     main = "  func.func @main() -> i32 {\n    %z = arith.constant 0 : i32\n    return %z : i32\n  }\n}"
-    (tmp_path / "k.mlir").write_text(made.strip().removesuffix("}") + main)
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms: {app: {sources: [k.mlir]}}\n"
-    )
-    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert outcome.code == 0, outcome.err
-    binary = (tmp_path / "build/app/k.binary.mlir").read_text()
+    source = made.strip().removesuffix("}") + main
+    built = build_project(tmp_path, project_file("app: {sources: [k.mlir]}"), {"k.mlir": source})
+    binary = (built / "app/k.binary.mlir").read_text()
     ((entry,),) = tables(binary)
     kind = "(memref<?xf32>) -> ()" if given else "!llvm.func<void (ptr, ptr<1>, i64, bf16, f64)>"
     assert entry["function_type"] == kind

@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from e2e.command import execute
 from unit.engine.host.test_offload_binary import CUBIN, HSACO, llvm_tool
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
 
@@ -71,7 +72,7 @@ def run(work: Path, data: bytes, *arguments: str) -> str:
     program = work / "program"
     program.write_bytes(data)
     program.chmod(0o755)
-    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
+    return execute(program, *arguments).out
 
 
 def test_archives_that_need_each_other_and_the_system_libraries(tmp_path: Path, tools: Tools) -> None:
@@ -94,21 +95,6 @@ def test_a_program_without_main(tmp_path: Path, tools: Tools) -> None:
     error = failing_step(tmp_path / "l", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
     assert error.message == "cannot link: nothing defines main"
     assert "int main(void)" in error.hint
-
-
-def test_cxx_programs_get_their_standard_library(tmp_path: Path) -> None:
-    tools = COMPILERS["system"]()
-    source = """#include <string>
-#include <cstdio>
-int main(int n, char **) {
-    std::string s(n, 'u');
-    std::puts(s.c_str());
-}
-"""
-    inputs = parts(tmp_path, tools)
-    inputs["object.0"] = compiled(tmp_path / "cxx", source, tools, "c++")
-    ran = linked(tmp_path / "l", inputs, tools, LinkParams(cxx=True))
-    assert run(tmp_path, ran.outputs["executable"], "x", "y") == "uuu\n"
 
 
 IMAGES = pack([CUBIN, HSACO])
@@ -145,12 +131,7 @@ def test_images_and_constructors_survive_the_linker(
     inputs["object.7"] = host.outputs["object"]
     data = linked(tmp_path / "l", inputs, tools, LinkParams(flags=flags)).outputs["executable"]
     assert run(tmp_path, data) == "1 2.718\n"
-    listing = subprocess.run(
-        [llvm_tool("llvm-objdump"), "--offloading", tmp_path / "program"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    listing = execute(llvm_tool("llvm-objdump"), "--offloading", tmp_path / "program").out
     assert listing.count("OFFLOADING IMAGE") == 2
     assert "gfx90a:sramecc+:xnack-" in listing
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.command import ROOT, shared_cache
+from e2e.command import ROOT, run_python, shared_cache
 from simulators.cuda_driver import standin
 
 import gpubuild
@@ -246,11 +244,8 @@ def test_on_the_stand_in_of_cuda(tmp_path: Path) -> None:
     source = f"module attributes {{gpu.container_module}} {{\n{ADD.format(number=7)}{THROUGH}}}\n"
     (tmp_path / "source.txt").write_text(source)
     variables = os.environ | standin.environment("7.0", modules=tmp_path / "modules")
-    done = subprocess.run(
-        [sys.executable, "-c", ON_CUDA, str(tmp_path / "source.txt")],
-        env=variables, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert (done.stdout, done.returncode) == ("ok\n", 0), done.stderr
+    done = run_python(ON_CUDA, str(tmp_path / "source.txt"), env=variables, code=None)
+    assert (done.out, done.code) == ("ok\n", 0), done.err
 
 
 IN_PLACE = """\
@@ -269,13 +264,9 @@ np.testing.assert_array_equal(y, x[::-3][:8] + 14)
 def test_arrays_of_launches_on_the_cpu_are_no_host_memory(tmp_path: Path) -> None:
     (tmp_path / "source.txt").write_text(ADD.format(number=7))
     profile = tmp_path / "profile.json"
-    done = subprocess.run(
-        [sys.executable, "-c", IN_PLACE, str(tmp_path / "source.txt")],
-        env=os.environ | {"GPUBUILD_CHECK": "1", "GPUBUILD_PROFILE": str(profile)},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "no problems found in 2 launches checked for host-memory" in done.stderr
+    env = os.environ | {"GPUBUILD_CHECK": "1", "GPUBUILD_PROFILE": str(profile)}
+    done = run_python(IN_PLACE, tmp_path / "source.txt", env=env)
+    assert "no problems found in 2 launches checked for host-memory" in done.err
     (kernel,) = json.loads(profile.read_text())["kernels"]
     assert kernel["bytes"] == (7 * 3 + 1) * 4 + 8 * 4 + 8 * 4
 

@@ -7,12 +7,11 @@ inspected, extracted and reported.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.command import seed
+from e2e.command import execute, project_file, seed, write
 from made_up_vendor.facts import WASM
 
 from gpubuild import load_project
@@ -56,7 +55,7 @@ func.func @main() -> i32 {
 }
 }
 """
-TARGETS = "{cpu: {}, machine: {kind: wasm, chip: wasm-mvp, features: +simd128, opt_level: 2}}"
+TARGETS = "cpu: {}, machine: {kind: wasm, chip: wasm-mvp, features: +simd128, opt_level: 2}"
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +67,8 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "app.mlir").write_text(SOURCE)
-    (tmp_path / "targets.yaml").write_text(
-        f"version: 1\ntargets: {TARGETS}\nprograms: {{app: {{sources: [app.mlir]}}}}\n"
-    )
+    yaml = project_file("app: {sources: [app.mlir]}", targets=TARGETS)
+    write(tmp_path, {"app.mlir": SOURCE, "targets.yaml": yaml})
     seed(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -83,7 +80,7 @@ def test_from_source_to_report(project: Path, capsys: pytest.CaptureFixture[str]
     image = built / "k.machine.wasm"
     assert image.read_bytes().startswith(b"\0asm")
     assert "simd128" in (built / "k.machine.wat").read_text()
-    assert subprocess.run([built / "app"], check=False).returncode == 42  # the other image is the CPU's
+    assert execute(built / "app", code=None).code == 42  # the other image is the CPU's
 
     # Bundled, and in the program's container.
     cpu, machine = inspect_file(built / "k.binary.mlir").modules[0].objects

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import mlir
@@ -15,7 +13,7 @@ import pytest
 import yaml
 from devices import at_hand
 from devices.pack import Launch, Pack
-from e2e.command import ROOT, build_project, gpubuild
+from e2e.command import ROOT, Outcome, build_project, execute, gpubuild, project_file, run_python
 from op_coverage.compiling import ALL_ROWS
 from unit.engine.device_steps import compile_module
 
@@ -165,9 +163,7 @@ func.func @main() -> i32 {
 }
 }
 """
-pytestmark = pytest.mark.skipif(
-    at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)"
-)
+pytestmark = at_hand.NEEDS_OPENCL
 
 
 @pytest.fixture(scope="module")
@@ -179,16 +175,9 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_project(folder, PROJECT, {Path(name).name: text for name, text in files.items()})
 
 
-def run(build: Path, name: str, device: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [build / name / name],
-        cwd=build.parent,
-        env={**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": device, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+def run(build: Path, name: str, device: str, **variables: str) -> Outcome:
+    environment = {**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": device, **variables}
+    return execute(build / name / name, cwd=build.parent, env=environment, code=None)
 
 
 @pytest.mark.parametrize("name", ["saxpy", "reduction"])
@@ -198,11 +187,11 @@ def test_five_images_run_on_two_devices(build: Path, tmp_path: Path, name: str) 
     assert chips >= {"sm_60", "sm_90", "gfx90a", "spirv1.3"}
     profile = tmp_path / "profile.json"
     opencl, cpu = run(build, name, "opencl", GPUBUILD_PROFILE=str(profile)), run(build, name, "cpu")
-    assert (opencl.returncode, opencl.stdout) == (cpu.returncode, cpu.stdout) == (0, opencl.stdout), opencl
+    assert (opencl.code, opencl.out) == (cpu.code, cpu.out) == (0, opencl.out), opencl
     assert "opencl:0" in profile.read_text()
     for tool in filter(None, (MLIR_OPT, shutil.which("mlir-opt-22"))):  # the wheel's, and Debian's
         for binary in (build / name).glob("*.binary.mlir"):
-            subprocess.run([tool, binary], check=True, capture_output=True)
+            execute(tool, binary)
 
 
 def test_all_examples(tmp_path: Path) -> None:
@@ -219,36 +208,36 @@ def test_all_examples(tmp_path: Path) -> None:
     for name in project["programs"]:
         done = run(build, name, "opencl")
         expected = (ROOT / "examples" / name / "expected.txt").read_text()
-        assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0), name
+        assert (done.out, done.err, done.code) == (expected, "", 0), name
 
 
 def test_arguments_of_every_kind(build: Path) -> None:
     done = run(build, "arguments", "opencl")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n[1,  -7,  0.25,  1.5,  4.5,  2.5,  3.5]\n")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("\n[1,  -7,  0.25,  1.5,  4.5,  2.5,  3.5]\n")
 
 
 @pytest.mark.parametrize(("name", "code"), [("three", 0), ("four", 1)])
 def test_a_failed_assertion_ends_the_program(build: Path, name: str, code: int) -> None:
     done = run(build, name, "opencl")
-    assert done.returncode == code, done.stderr
-    assert ("k: f: assertion failed: only three" in done.stdout) == (code == 1)
-    assert ("an assertion failed in a kernel" in done.stderr) == (code == 1)
+    assert done.code == code, done.err
+    assert ("k: f: assertion failed: only three" in done.out) == (code == 1)
+    assert ("an assertion failed in a kernel" in done.err) == (code == 1)
 
 
 def test_auto_leaves_a_cpu_device_alone(build: Path) -> None:
     done = run(build, "three", "auto")
-    assert done.returncode == 1
-    assert "opencl:0 is no GPU; it is used with GPUBUILD_DEVICE=opencl:0" in done.stderr
-    assert "there is no opencl:7" in run(build, "three", "opencl:7").stderr
+    assert done.code == 1
+    assert "opencl:0 is no GPU; it is used with GPUBUILD_DEVICE=opencl:0" in done.err
+    assert "there is no opencl:7" in run(build, "three", "opencl:7").err
 
 
 @pytest.mark.parametrize(("targets", "sum_of_lanes"), [("spirv", 496), ("xe", 120), ("both", 120)])
 def test_subgroups_have_the_size_of_the_target(build: Path, targets: str, sum_of_lanes: int) -> None:
     """Of both, Intel's runtime takes the image for Intel's chips."""
     done = run(build, f"lanes_of_{targets}", "opencl")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"[{',  '.join([str(sum_of_lanes)] * 64)}]\n")
+    assert done.code == 0, done.err
+    assert done.out.endswith(f"[{',  '.join([str(sum_of_lanes)] * 64)}]\n")
 
 
 WANDERING = """
@@ -293,8 +282,8 @@ def test_values_behind_loops_are_right(tmp_path: Path, opt_level: int) -> None:
 def test_prints_what_the_cpu_prints(build: Path) -> None:
     """The order of work-items is the device's; that of launches is not."""
     opencl, cpu = (run(build, "printing", device) for device in ("opencl", "cpu"))
-    assert (opencl.returncode, opencl.stderr, cpu.returncode, cpu.stderr) == (0, "", 0, "")
-    found, expected = opencl.stdout.splitlines(), cpu.stdout.splitlines()
+    assert (opencl.code, opencl.err, cpu.code, cpu.err) == (0, "", 0, "")
+    found, expected = opencl.out.splitlines(), cpu.out.splitlines()
     assert len(expected) == 10
     assert "item 3 of 3: 3.00, twice 6.000000 %" in expected[:5]
     assert "item 3 of 3: 6.00, twice 12.000000 %" in expected[5:]
@@ -306,7 +295,7 @@ def test_profiles_as_the_cpu_does(build: Path, tmp_path: Path) -> None:
     """Times are the device's own; the memory that launches reach is known on CPUs only."""
     for device, reached in (("opencl", {"say": None, "nothing": None}), ("cpu", {"say": 2048, "nothing": 0})):
         profile = tmp_path / f"{device}.json"
-        assert run(build, "printing", device, GPUBUILD_PROFILE=str(profile)).returncode == 0
+        assert run(build, "printing", device, GPUBUILD_PROFILE=str(profile)).code == 0
         kernels = {kernel["kernel"]: kernel for kernel in json.loads(profile.read_text())["kernels"]}
         assert {name: kernel["bytes"] for name, kernel in kernels.items()} == reached
         assert {name: kernel["launches"] for name, kernel in kernels.items()} == {"say": 2, "nothing": 5}
@@ -318,42 +307,16 @@ def test_profiles_as_the_cpu_does(build: Path, tmp_path: Path) -> None:
             assert kernel["min_ns"] <= mean <= kernel["max_ns"] <= kernel["total_ns"]
 
 
-LIBRARY = """
-module attributes {gpu.container_module} {
-gpu.module @k {
-  gpu.func @f(%out: memref<1xi32>) kernel {
-    %zero = arith.constant 0 : index
-    %seven = arith.constant 7 : i32
-    memref.store %seven, %out[%zero] : memref<1xi32>
-    gpu.return
-  }
-}
-func.func @call() -> i32 attributes {llvm.emit_c_interface} {
-  %zero = arith.constant 0 : index
-  %one = arith.constant 1 : index
-  %out = gpu.alloc host_shared () : memref<1xi32>
-  gpu.launch_func @k::@f blocks in (%one, %one, %one) threads in (%one, %one, %one) args(%out : memref<1xi32>)
-  %value = memref.load %out[%zero] : memref<1xi32>
-  gpu.dealloc %out : memref<1xi32>
-  return %value : i32
-}
-}
-"""
 CALL_EACH = "import ctypes, sys; print([ctypes.CDLL(path).call() for path in sys.argv[1:]])"
 
 
 def test_two_libraries_at_the_end_of_a_process(tmp_path: Path) -> None:
     """The driver has ended when the second one unloads its modules."""
-    (tmp_path / "k.mlir").write_text(LIBRARY)
-    programs = {name: {"sources": ["k.mlir"], "product": "shared"} for name in ("first", "second")}
-    document = {"version": 1, "targets": {"spirv": {}}, "programs": programs}
-    (tmp_path / "targets.yaml").write_text(yaml.safe_dump(document))
-    done = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert done.code == 0, done.err
-    libraries = [tmp_path / "build" / name / f"lib{name}.so" for name in programs]
-    ran = subprocess.run(
-        [sys.executable, "-c", CALL_EACH, *libraries],
-        env={**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "[7, 7]\n", "")
+    programs = [f"{name}: {{sources: [k.mlir], product: shared}}" for name in ("first", "second")]
+    called = FAILING.replace("@main() -> i32", "@call() -> i32 attributes {llvm.emit_c_interface}")
+    source = called.replace("COUNT", "3").replace("%zero = arith.constant 0", "%zero = arith.constant 7")
+    built = build_project(tmp_path, project_file(*programs, targets="spirv: {}"), {"k.mlir": source})
+    libraries = [built / name / f"lib{name}.so" for name in ("first", "second")]
+    environment = {**os.environ, **(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"}
+    ran = run_python(CALL_EACH, *libraries, env=environment)
+    assert (ran.out, ran.err) == ("[7, 7]\n", "")

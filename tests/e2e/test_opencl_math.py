@@ -46,12 +46,7 @@ PAIRS: dict[str, tuple[float, float]] = {"powf": (0.8, 0.7), "atan2": (0.7, 0.7)
 KINDS = ("f16", *TYPES)
 BLOCK = 256
 KEYS = [(name, kind) for kind in KINDS for name in (*BOUNDS, *(PAIRS if kind != "f16" else ()))]
-pytestmark = [
-    pytest.mark.skipif(
-        at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)"
-    ),
-    needs_wide_numbers,
-]
+pytestmark = [at_hand.NEEDS_OPENCL, needs_wide_numbers]
 
 
 def kernel_name(name: str, kind: str) -> str:

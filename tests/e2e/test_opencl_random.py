@@ -22,7 +22,7 @@ def chosen(first: int) -> dict[int, RandomKernel]:
     return {number: kernel for number, kernel in every.items() if kernel.whole}
 
 
-@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 @pytest.mark.parametrize("first", range(0, KERNELS, PER_MODULE))
 def test_random_kernels_are_right_on_opencl(tmp_path, first):
     kernels = chosen(first)

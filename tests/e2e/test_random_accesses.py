@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e.cpu_harness import Device, Module, build_runtime, compile_module
+from e2e.cpu_harness import Device, Module, compile_module
 from kernels.random.accesses import AccessKernel
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
@@ -17,11 +17,6 @@ SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 Change = Callable[[str], str] | None
 PER_MODULE = 30
 OPTIMISED = max(3, KERNELS // 20)
-
-
-@pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Device:
-    return Device(build_runtime(tmp_path_factory.mktemp("accesses_runtime")))
 
 
 def left(module: Module, kernel: AccessKernel, *, fibers: bool) -> list[np.ndarray]:
@@ -63,32 +58,32 @@ def differing(
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + KERNELS, PER_MODULE))
-def test_tiers_agree(device: Device, tmp_path: Path, first: int) -> None:
-    different, tiers = differing(range(first, first + PER_MODULE), device, tmp_path)
+def test_tiers_agree(any_device: Device, tmp_path: Path, first: int) -> None:
+    different, tiers = differing(range(first, first + PER_MODULE), any_device, tmp_path)
     assert different == []
     assert tiers.count("fission") > PER_MODULE // 10
     assert tiers.count("loop") > PER_MODULE // 10
 
 
-def test_they_agree_when_optimised(device: Device, tmp_path: Path) -> None:
-    assert differing(range(100_000, 100_000 + OPTIMISED), device, tmp_path, opt_level=3)[0] == []
+def test_they_agree_when_optimised(any_device: Device, tmp_path: Path) -> None:
+    assert differing(range(100_000, 100_000 + OPTIMISED), any_device, tmp_path, opt_level=3)[0] == []
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [("gpu.barrier", ""), (" step %c1 ", " step %c2 "), ("addf", "subf"), ("muli", "addi")],
 )
-def test_a_wrong_kernel_is_noticed(device: Device, tmp_path: Path, old: str, new: str) -> None:
+def test_a_wrong_kernel_is_noticed(any_device: Device, tmp_path: Path, old: str, new: str) -> None:
     seeds = list(islice((seed for seed in range(60) if old in AccessKernel(seed, "k").text), 3))
-    different, _ = differing(seeds, device, tmp_path, lambda text: text.replace(old, new), opt_level=0)
+    different, _ = differing(seeds, any_device, tmp_path, lambda text: text.replace(old, new), opt_level=0)
     assert different
 
 
-def test_results_tell_kernels_apart(device: Device, tmp_path: Path) -> None:
+def test_results_tell_kernels_apart(any_device: Device, tmp_path: Path) -> None:
     """Most elements that are stored differ from their neighbours: else hardly anything would be compared."""
     kernels = [AccessKernel(seed, f"k{seed}") for seed in range(20)]
     text = f"gpu.module @k {{\n{''.join(kernel.text for kernel in kernels)}}}"
-    module = device.load(compile_module(text, tmp_path, located=False, opt_level=0))
+    module = any_device.load(compile_module(text, tmp_path, located=False, opt_level=0))
     shares = []
     for kernel in kernels:
         results = left(module, kernel, fibers=False)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, without_settings
+from e2e.command import Outcome, build_project, gpubuild, project_file, without_settings
 
 _PR_CAPBSET_DROP, _CAP_DAC_OVERRIDE = 24, 1
 MAIN = (
@@ -35,10 +35,7 @@ def restricted(*arguments: str, cwd: Path) -> Outcome:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     first = tmp_path / "first"
-    first.mkdir()
-    (first / "targets.yaml").write_text("version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c]}}\n")
-    (first / "main.c").write_text(MAIN)
-    assert gpubuild("build", cwd=first, seeded=True).code == 0
+    build_project(first, project_file("p: {sources: [main.c]}"), {"main.c": MAIN})
     # Somewhere else, as an artefact is: nothing but the files' contents is as it was.
     root = tmp_path / "mounted"
     shutil.copytree(first, root, ignore=shutil.ignore_patterns("cache"))
@@ -74,11 +71,7 @@ def test_what_is_there_runs_if_it_is_up_to_date(project: Path) -> None:
 @pytest.mark.parametrize("part", ["p", ".gpubuild/sources"])
 def test_parts_that_cannot_be_written(tmp_path: Path, part: str) -> None:
     """As after one build with ``sudo``: parts are another user's."""
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: }\nprograms: {p: {sources: [main.c]}}\n"
-    )
-    (tmp_path / "main.c").write_text(MAIN)
-    assert gpubuild("build", cwd=tmp_path, seeded=True).code == 0
+    build_project(tmp_path, project_file("p: {sources: [main.c]}"), {"main.c": MAIN})
     (tmp_path / "main.c").write_text(MAIN.replace("said", "says"))
     folders = [path for path in (tmp_path / "build" / part).rglob("*") if path.is_dir()]
     for folder in (tmp_path / "build" / part, *folders):

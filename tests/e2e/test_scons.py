@@ -17,6 +17,9 @@ from e2e.scons_project import OK, copy_of_the_project, done, scons, the_project
 
 from gpubuild.build.log import read_log
 
+# An edit of main.c.
+EXTRA = ("int main(void) {", "int extra(void);\nint main(void) {\n  if (extra() != 7) return 9;")
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -137,12 +140,9 @@ def test_a_failing_step_fails_alone_under_k(project: Path) -> None:
     [
         ('"scale", ', '"scael", ', "did you mean 'scale'?"),
         ('"targets.yaml"', '"target.yaml"', "target.yaml: error: cannot read the project file"),
-        ('"targets.yaml"', '"scale.mlir"', "a project file is expected, not scale.mlir"),
         ('"targets.yaml"', '["scale.mlir", "main.c"]', "a project file is expected, not scale.mlir, main.c"),
-        ('"targets.yaml"', 'Glob("*.mlir")', "a project file is expected, not scale.mlir"),
         ('"targets.yaml"', '"build"', "a project file is expected, not build"),
         ('"scale", ', '["scale"], ', "the name of a program is a text, not ['scale']"),
-        ('"targets.yaml"', '"targets.yaml", targets=["cpu"]', "there is no argument 'targets'"),
         ('"targets.yaml"', '"targets.yaml", opt_level=2', "there is no argument 'opt_level'"),
         ('"targets.yaml"', 'GPUBUILD_DIRS="#x"', "did you mean 'GPUBUILD_DIR'?"),
         ('"targets.yaml"', 'GPUBUILD_DEFINES=["A"]', "GPUBUILD_DEFINES is a dictionary such as"),
@@ -163,11 +163,7 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
     sub.mkdir()
     for name in ("scale.mlir", "main.c", "targets.yaml", "cache"):
         shutil.move(project / name, sub / name)
-    edit(
-        sub / "main.c",
-        "int main(void) {",
-        "int extra(void);\nint main(void) {\n  if (extra() != 7) return 9;",
-    )
+    edit(sub / "main.c", *EXTRA)
     (sub / "extra.cpp").write_text(
         '#include <vector>\nextern "C" int extra() { return std::vector<int>(7).size(); }\n'
     )
@@ -200,11 +196,7 @@ def test_a_library_is_linked_by_scons(project: Path, product: str) -> None:
         text.replace("[scale.mlir, main.c]", f"[scale.mlir]\n    product: {product}")
     )
     (project / "extra.c").write_text("int extra(void) { return 7; }\n")
-    edit(
-        project / "main.c",
-        "int main(void) {",
-        "int extra(void);\nint main(void) {\n  if (extra() != 7) return 9;",
-    )
+    edit(project / "main.c", *EXTRA)
     (project / "SConstruct").write_text(
         'env = Environment(tools=["default", "gpubuild"], LIBS=["m", "dl", "pthread"])\n'
         'library = env.GpuProgram("scale", "targets.yaml", objects=env.Object("extra.c", CCFLAGS="-fPIC"))\n'

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild, run_on_cpu
+from e2e.command import gpubuild, project_file, run_on_cpu, write
 
 from gpubuild.targets import cpu
 from gpubuild.targets.registry import vendor
@@ -109,21 +109,23 @@ FREES = {
 }
 
 
+MAIN = "void unknown(void) {}\nvoid done(void) {}\nint main(void) { return 0; }\n"
+
+
+def write_programs(folder: Path, texts: list[str], main: str, targets: str) -> None:
+    """A project with a program of each text."""
+    programs = [f"app{number}: {{sources: [k{number}.mlir, main.c]}}" for number in range(len(texts))]
+    files = {f"k{number}.mlir": text for number, text in enumerate(texts)}
+    write(folder, files | {"main.c": main, "targets.yaml": project_file(*programs, targets=targets)})
+
+
 def warnings(
     folder: Path, environment: dict[str, str], cases: dict[str, tuple[str, str]], targets: str
 ) -> dict[str, list[str]]:
     """Return the warnings of each case in a first build, which are those of a null build."""
-    programs = []
-    for number, (body, _) in enumerate(cases.values()):
-        (folder / f"k{number}.mlir").write_text(MODULE.replace("BODY", body))
-        programs.append(f"  app{number}: {{sources: [k{number}.mlir, main.c]}}\n")
-    main = "void unknown(void) {}\nvoid done(void) {}\nint main(void) { return 0; }\n"
-    (folder / "main.c").write_text(main)
-    (folder / "targets.yaml").write_text(
-        f"version: 1\ntargets: {{{targets}}}\nprograms:\n{''.join(programs)}"
-    )
-    first = gpubuild("build", "-q", cwd=folder, env=environment)
-    assert first.code == 0, first.err
+    texts = [MODULE.replace("BODY", body) for body, _ in cases.values()]
+    write_programs(folder, texts, MAIN, targets)
+    first = gpubuild("build", "-q", cwd=folder, env=environment, code=0)
     again = gpubuild("build", "-q", cwd=folder, env=environment)
     # In the order in which steps ended.
     assert sorted(again.err.splitlines()) == sorted(first.err.splitlines())
@@ -174,25 +176,19 @@ def test_a_main_that_waits_for_memory(tmp_path: Path, shared_cache: dict[str, st
     (tmp_path / "k.mlir").write_text(kernels.replace("func.func private @unknown(memref<64xf32>)\n", ""))
     called = kernels.replace("memref<64xf32>) {", "memref<64xf32>) attributes {llvm.emit_c_interface} {")
     (tmp_path / "called.mlir").write_text(called)
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n  p: {sources: [k.mlir]}\n"
-        "  called: {sources: [called.mlir], product: object}\n"
-    )
+    yaml = project_file("p: {sources: [k.mlir]}", "called: {sources: [called.mlir], product: object}")
+    (tmp_path / "targets.yaml").write_text(yaml)
     built = gpubuild("build", "-q", cwd=tmp_path, env=shared_cache)
     assert "warning: as the main of a program this gets no memory: allocate it inside" in built.err
     assert built.err.count("warning: ") == 1
 
 
 def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str]) -> None:
-    (tmp_path / "host.mlir").write_text("func.func @alone() { return }\n")
-    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
-    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n  none: {sources: [host.mlir, main.c]}\n"
-        "  some: {sources: [host.mlir, k.mlir, main.c]}\n  c: {sources: [main.c]}\n"
-    )
-    built = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache)
-    assert built.code == 0, built.err
+    none, some = "none: {sources: [host.mlir, main.c]}", "some: {sources: [host.mlir, k.mlir, main.c]}"
+    files = {"host.mlir": "func.func @alone() { return }\n", "k.mlir": MODULE.replace("BODY", "")}
+    files |= {"main.c": MAIN, "targets.yaml": project_file(none, some, "c: {sources: [main.c]}")}
+    write(tmp_path, files)
+    built = gpubuild("build", "--json", cwd=tmp_path, env=shared_cache, code=0)
     message = (
         "program none has no kernel: all its code runs on the host, "
         "since host.mlir has no gpu.module or gpu.launch"
@@ -210,12 +206,8 @@ def test_programs_without_a_kernel(tmp_path: Path, shared_cache: dict[str, str])
 def test_a_default_chip_without_the_instructions_of_this_machine(
     tmp_path: Path, shared_cache: dict[str, str]
 ) -> None:
-    (tmp_path / "k.mlir").write_text(MODULE.replace("BODY", ""))
-    (tmp_path / "main.c").write_text("void unknown(void) {}\nint main(void) { return 0; }\n")
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}, x86-64-v2: {}, v2: {kind: cpu, chip: x86-64-v2}}\n"
-        "programs: {app: {sources: [k.mlir, main.c]}}\n"
-    )
+    targets = "cpu: {}, x86-64-v2: {}, v2: {kind: cpu, chip: x86-64-v2}"
+    write_programs(tmp_path, [MODULE.replace("BODY", "")], MAIN, targets)
     chip = vendor("cpu").faster_chip("cpu", "x86-64-v2", os.uname().machine)
     note = (
         "note: target cpu is for all x86-64-v2 CPUs; this machine has faster instructions: "
@@ -295,24 +287,19 @@ MEMORY = {  # what is before the launch and behind it, and whether a GPU could a
 }
 
 
+RUN = (
+    "#include <stdint.h>\nstruct { void *base, *data; int64_t offset, size, stride; } m;\n"
+    "float values[64];\nvoid _mlir_ciface_run(void *);\n"
+    "int main(void) {\n  m.base = m.data = values; m.size = 64; m.stride = 1;\n"
+    "  _mlir_ciface_run(&m);\n  return 0;\n}\n"
+)
+
+
 @pytest.mark.parametrize("checks", ["host-memory", "bounds, race, uninitialized, host-memory"])
 def test_host_memory_at_run_time(tmp_path: Path, shared_cache: dict[str, str], checks: str) -> None:
-    programs = []
-    for number, (before, after, _) in enumerate(MEMORY.values()):
-        (tmp_path / f"k{number}.mlir").write_text(ACCESSES.replace("BODY", before).replace("END", after))
-        programs.append(f"  app{number}: {{sources: [k{number}.mlir, main.c]}}\n")
-    (tmp_path / "main.c").write_text(
-        "#include <stdint.h>\nstruct { void *base, *data; int64_t offset, size, stride; } m;\n"
-        "float values[64];\nvoid _mlir_ciface_run(void *);\n"
-        "int main(void) {\n  m.base = m.data = values; m.size = 64; m.stride = 1;\n"
-        "  _mlir_ciface_run(&m);\n  return 0;\n}\n"
-    )
-    (tmp_path / "targets.yaml").write_text(
-        f"version: 1\ntargets: {{c: {{kind: cpu, chip: x86-64-v2, sanitize: [{checks}]}}}}\n"
-        f"programs:\n{''.join(programs)}"
-    )
-    built = gpubuild("build", "-q", cwd=tmp_path, env=shared_cache)
-    assert built.code == 0, built.err
+    texts = [ACCESSES.replace("BODY", before).replace("END", after) for before, after, _ in MEMORY.values()]
+    write_programs(tmp_path, texts, RUN, f"c: {{kind: cpu, chip: x86-64-v2, sanitize: [{checks}]}}")
+    gpubuild("build", "-q", cwd=tmp_path, env=shared_cache, code=0)
     for number, (_, _, good) in enumerate(MEMORY.values()):
         outcome = run_on_cpu(tmp_path / f"build/app{number}/app{number}")
         if good:
@@ -339,15 +326,7 @@ def test_host_memory_at_run_time(tmp_path: Path, shared_cache: dict[str, str], c
         ("", "cpu", "x86-64-v2", "x86_64", ""),
     ],
 )
-def test_faster_chips(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    flags: str,
-    name: str,
-    chip: str,
-    machine: str,
-    faster: str,
-) -> None:
+def test_faster_chips(tmp_path, monkeypatch, flags, name, chip, machine, faster) -> None:
     file = tmp_path / "cpuinfo"
     monkeypatch.setattr(cpu, "_CPU_FACTS", file)
     assert vendor("cpu").faster_chip(name, chip, machine) == ""

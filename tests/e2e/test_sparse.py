@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from devices import at_hand
-from e2e.command import build_project, run_on_cpu
+from e2e.command import build_project, execute, run_on_cpu
 
 RNG = np.random.default_rng(14)
 KINDS = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "f2": "f16"}
@@ -306,12 +305,8 @@ def test_on_cuda(tmp_path: Path, name: str) -> None:
     texts = {mode: program(chained, [name])[0] for mode, chained in MODES.items()}
     folder = build(tmp_path, texts)
     for mode, chained in MODES.items():
-        done = subprocess.run(
-            [folder / mode / mode], env=os.environ | {"GPUBUILD_DEVICE": "cuda"}, capture_output=True,
-            text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        check(done.stdout, program(chained, [name])[1])
+        done = execute(folder / mode / mode, env=os.environ | {"GPUBUILD_DEVICE": "cuda"})
+        check(done.out, program(chained, [name])[1])
 
 
 def test_errors_name_the_operation(built: Path) -> None:

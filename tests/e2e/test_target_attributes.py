@@ -9,13 +9,12 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import mlir
 import pytest
-from e2e.command import ROOT, gpubuild
+from e2e.command import ROOT, execute, gpubuild, project_file, write
 from elftools.elf.elffile import ELFFile
 from unit.engine.device_steps import compile_module, kernel, tools
 
@@ -56,14 +55,8 @@ def test_ptxas_gets_the_options_that_upstream_gives_it(tmp_path: Path) -> None:
         "llvm.func @f() attributes {gpu.kernel, nvvm.kernel} { llvm.return }\n}\n"
     )
     wrapper = recording(tmp_path)
-    subprocess.run(
-        [MLIR_OPT, "--gpu-module-to-binary=format=bin"],
-        input=upstream,
-        text=True,
-        check=True,
-        capture_output=True,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    execute(MLIR_OPT, "--gpu-module-to-binary=format=bin", env=env, stdin=upstream)
     compile_module(kernel(SUM), "sm_80", assembler_options=tuple(words), extra={"ptxas": (str(wrapper),)})
     theirs, ours = ((tmp_path / "log").read_text()).splitlines()
     assert " ".join(words) in theirs and " ".join(words) in ours
@@ -80,33 +73,20 @@ def test_a_fat_binary_has_upstreams_entries(tmp_path: Path) -> None:
     (tmp_path / "k.mlir").write_text(text)
     (tmp_path / "ptxas").symlink_to(tools()["ptxas"][0])
     (tmp_path / "fatbinary").symlink_to(fatbinary)
-    subprocess.run(
-        [MLIR_OPT, "--gpu-module-to-binary", "k.mlir", "-o", "theirs.mlir"],  # fatbin is its default
-        check=True,
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )
-    command = (
-        "compile",
-        "k.mlir",
-        "-t",
-        "sm_80",
-        "--emit",
-        "binary",
-        "--format",
-        "fatbin",
-        "-o",
-        "ours.mlir",
-    )
-    assert gpubuild(*command, cwd=tmp_path).code == 0
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    upstream = (MLIR_OPT, "--gpu-module-to-binary", "k.mlir", "-o", "theirs.mlir")  # fatbin is its default
+    execute(*upstream, cwd=tmp_path, env=env)
+    options = "-t sm_80 --emit binary --format fatbin -o ours.mlir"
+    gpubuild("compile", "k.mlir", *options.split(), cwd=tmp_path, code=0)
     ours, theirs = (
         gpubuild("inspect", "--json", name, cwd=tmp_path).document["modules"][0]["objects"][0]
         for name in ("ours.mlir", "theirs.mlir")
     )
-    assert [(e["format"], e["chip"]) for e in ours["entries"]] == [("bin", "sm_80"), ("assembly", "sm_80")]
-    assert [(e["format"], e["chip"]) for e in theirs["entries"]] == [
-        (e["format"], e["chip"]) for e in ours["entries"]
-    ]
+    for made in (ours, theirs):
+        assert [(e["format"], e["chip"]) for e in made["entries"]] == [
+            ("bin", "sm_80"),
+            ("assembly", "sm_80"),
+        ]
     assert theirs["entries"][0]["size_bytes"] == ours["entries"][0]["size_bytes"]  # machine code
 
 
@@ -184,7 +164,7 @@ def test_libraries_that_clang_makes_by_the_commands_of_the_page(source, library,
     (tmp_path / source).write_text(
         'extern "C" __attribute__((device)) float twice(float x) { return x + x; }'
     )
-    subprocess.run(clang_command(library), cwd=tmp_path, check=True, capture_output=True)
+    execute(*clang_command(library), cwd=tmp_path)
     called = kernel(CALL.replace("__ocml_sqrt_f32", "twice"), extra="func.func private @twice(f32) -> f32")
     data = (tmp_path / library).read_bytes()
     assert compile_module(called, chip, libraries=(data,)).kernels[0]["name"] == "f"
@@ -211,10 +191,7 @@ ATTRIBUTES = (
     ('#nvvm.target<flags = {"ptxas-cmd-options" = ["/etc/x"]}>', "'/etc/x' is not an option of ptxas"),
     ('#rocdl.target<chip = "gfx90a", flags = {no_wave64}>', "gfx90a has no subgroups of 32 work-items"),
     ('#rocdl.target<chip = "gfx1100", flags = {wave64, no_wave64}>', "contradict each other"),
-    (
-        '#rocdl.target<chip = "gfx9-generic", abi = "500">',
-        "code objects for gfx9-generic have ABI version 600",
-    ),
+    ('#rocdl.target<chip = "gfx9-generic", abi = "500">', "for gfx9-generic have ABI version 600"),
     (
         '#nvvm.target<triple = "x86_64-unknown-linux-gnu", chip = "x86-64-v3", flags = {daz}>',
         "unknown flag 'daz'",
@@ -223,28 +200,18 @@ ATTRIBUTES = (
 
 
 def test_an_attribute_is_written_back_or_refused_with_its_place(tmp_path: Path) -> None:
-    programs = []
-    for number, (attribute, _) in enumerate(ATTRIBUTES):
-        (tmp_path / f"k{number}.mlir").write_text(
-            "module attributes {gpu.container_module} {\n"
-            f"  gpu.module @k [{attribute}] {{\n    gpu.func @f() kernel {{\n"
-            "      gpu.return\n    }\n  }\n}\n"
-        )
-        programs.append(f"  p{number}: {{sources: [k{number}.mlir, main.c]}}\n")
-    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
-    (tmp_path / "targets.yaml").write_text(
-        f"version: 1\ntargets: {{cpu: {{}}}}\nprograms:\n{''.join(programs)}"
-    )
-    done = gpubuild("build", "-k", cwd=tmp_path, seeded=True)
-    assert done.code == 1
+    text = "module attributes {{gpu.container_module}} {{\n  gpu.module @k [{}] {{\n"
+    text += "    gpu.func @f() kernel {{\n      gpu.return\n    }}\n  }}\n}}\n"
+    files = {f"k{number}.mlir": text.format(attribute) for number, (attribute, _) in enumerate(ATTRIBUTES)}
+    programs = [f"p{number}: {{sources: [k{number}.mlir, main.c]}}" for number in range(len(ATTRIBUTES))]
+    files |= {"main.c": "int main(void) { return 0; }\n", "targets.yaml": project_file(*programs)}
+    done = gpubuild("build", "-k", cwd=write(tmp_path, files), seeded=True, code=1)
     errors = done.err.split("\n\n")
     for number, (attribute, refused) in enumerate(ATTRIBUTES):
         own = [error for error in errors if f"k{number}.mlir:2:3" in error]
         if refused:
-            assert any(all(text in error for text in refused.split("|")) for error in own), (
-                attribute,
-                done.err,
-            )
+            said = [error for error in own if all(text in error for text in refused.split("|"))]
+            assert said, (attribute, done.err)
         else:
             assert own == []
             assert attribute in (tmp_path / f"build/p{number}/k.binary.mlir").read_text()

@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from e2e.command import Outcome, gpubuild, shared_cache
+from e2e.command import (
+    Outcome,
+    build_project,
+    execute,
+    gpubuild,
+    project_file,
+    run_on_cpu,
+    run_python,
+    shared_cache,
+    write,
+)
 from simulators.cuda_driver import standin
 
 SOURCES = Path(__file__).parent / "tensors"
@@ -18,63 +27,42 @@ PROJECT = """\
 version: 1
 targets: {sm_60: {}, cpu: {}, checked: {kind: cpu, sanitize: [bounds, race, uninitialized]}}
 programs:
-  mix:
-    sources: [SOURCES/mix.mlir, SOURCES/main.c]
-    targets: [sm_60, cpu]
-    pipeline: linalg
-    link: {libraries: [m]}
-  checked:
-    sources: [SOURCES/mix.mlir, SOURCES/main.c]
-    targets: [checked]
-    pipeline: linalg
-    link: {libraries: [m]}
-  layer: {sources: [SOURCES/layer.mlir, SOURCES/layer.c], targets: [sm_60, cpu], pipeline: tosa}
-  branches: {sources: [SOURCES/branches.mlir, SOURCES/branches.c], targets: [sm_60, cpu], pipeline: linalg}
+  mix: {sources: [SOURCES/mix.mlir], pipeline: linalg, product: shared}
+  layer: {sources: [SOURCES/layer.mlir], targets: [sm_60, cpu], pipeline: tosa, product: shared}
+  branches: {sources: [SOURCES/branches.mlir], targets: [sm_60, cpu], pipeline: linalg, product: shared}
 """
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tensors")
-    (folder / "targets.yaml").write_text(PROJECT.replace("SOURCES", os.path.relpath(SOURCES, folder)))
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
-    return folder / "build", outcome
+    return build_project(folder, PROJECT.replace("SOURCES", os.path.relpath(SOURCES, folder)), {})
 
 
-def run(program: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [program], check=False, capture_output=True, text=True, timeout=120,
-        env={"PATH": os.environ["PATH"], **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+def check(built: Path, name: str, **environment: str) -> str:
+    """The library's functions give NumPy's results; what the runtime says besides."""
+    variables = os.environ | {"PYTHONPATH": str(built / name)} | environment
+    return execute(sys.executable, SOURCES / f"check_{name}.py", env=variables).err
 
 
-PRINTS = {"mix": "0 wrong\n", "layer": "layer: OK\n", "branches": "0 wrong\n"}
-
-
-@pytest.mark.parametrize(("name", "prints"), PRINTS.items())
-def test_on_the_cpu_and_with_memory_apart(
-    built: tuple[Path, Outcome], tmp_path: Path, name: str, prints: str
-) -> None:
-    program = built[0] / name / name
-    assert run(program, GPUBUILD_DEVICE="cpu") == prints
-    standin.translate(list(program.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
+@pytest.mark.parametrize("name", ["mix", "layer", "branches"])
+def test_on_the_cpu_and_with_memory_apart(built: Path, tmp_path: Path, name: str) -> None:
+    check(built, name, GPUBUILD_DEVICE="cpu")
+    standin.translate(list((built / name).glob("*.sm_60.ptx")), "7.0", tmp_path)
     for order in ({}, {"EMU_CUDA_BACKWARDS": "1"}, {"EMU_CUDA_ORDER": "early"}):
-        assert run(program, **standin.environment("7.0", modules=tmp_path), **order) == prints
+        check(built, name, **standin.environment("7.0", modules=tmp_path), **order)
 
 
-def test_independent_kernels_are_in_streams_of_their_own(built: tuple[Path, Outcome]) -> None:
-    program = built[0] / "branches" / "branches"
-    traced = {"GPUBUILD_DEVICE": "cpu", "GPUBUILD_TRACE": "1"}
-    done = subprocess.run([program], check=False, capture_output=True, text=True, env=traced)
-    assert (done.returncode, done.stdout) == (0, "0 wrong\n"), done.stderr
-    lines = done.stderr.splitlines()
-    stream = dict(re.findall(r" launch \w+::(\w+) .* stream (\w+)", done.stderr))
-    assert stream["product_kernels"] != stream["product_kernels_1"], done.stderr
+def test_checked(built: Path) -> None:
+    assert "no problems found" in check(built, "mix", GPUBUILD_DEVICE="cpu", GPUBUILD_CHECK="1")
+
+
+def test_independent_kernels_are_in_streams_of_their_own(built: Path) -> None:
+    said = check(built, "branches", GPUBUILD_DEVICE="cpu", GPUBUILD_TRACE="1")
+    stream = dict(re.findall(r" launch \w+::(\w+) .* stream (\w+)", said))
+    assert stream["product_kernels"] != stream["product_kernels_1"], said
     made, released = (
-        [line for line in lines if " stream " in line and line.endswith(ends)]
+        [line for line in said.splitlines() if " stream " in line and line.endswith(ends)]
         for ends in (("created",), ("destroyed", "released"))
     )
     assert len(made) == len(released) > 3
@@ -121,24 +109,17 @@ for _ in range(3):
 
 
 def test_weights_on_a_device_are_freed_with_the_library(tmp_path: Path) -> None:
-    (tmp_path / "layer.mlir").write_text(WEIGHTS.replace("NUMBERS", str([float(n) for n in range(64)])))
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n"
-        "  net: {sources: [layer.mlir], pipeline: linalg, product: shared}\n"
-    )
-    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
+    net = "net: {sources: [layer.mlir], pipeline: linalg, product: shared}"
+    layer = WEIGHTS.replace("NUMBERS", str([float(n) for n in range(64)]))
+    build_project(tmp_path, project_file(net, targets="sm_60: {}, cpu: {}"), {"layer.mlir": layer})
     library = tmp_path / "build" / "net" / "libnet.so"
     standin.translate(list(library.parent.glob("*.sm_60.ptx")), "7.0", tmp_path)
     for arguments, environment, numbers in (
         (["cuda"], standin.environment("7.0", modules=tmp_path), "256 0\n"),
         ([], {"GPUBUILD_DEVICE": "cpu"}, "0 0\n"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-c", RELOADING, library, *arguments], check=False, capture_output=True,
-            text=True, env={"PATH": os.environ["PATH"], **environment},
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (0, numbers * 3), done.stderr
+        environment |= {"PATH": os.environ["PATH"]}
+        assert run_python(RELOADING, library, *arguments, env=environment).out == numbers * 3
 
 
 def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -> None:
@@ -149,15 +130,9 @@ def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -
         "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n  loop:\n    pipeline: linalg\n"
         f"    sources: [{SOURCES}/loop.mlir, {SOURCES}/loop.c]\n    link: {{flags: [-fsanitize=address]}}\n"
     )
-    outcome = gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"} | shared_cache())
-    assert outcome.code == 0, outcome.out + outcome.err
+    gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"} | shared_cache(), code=0)
     program = tmp_path / "build" / "loop" / "loop"
-    checks = {"ASAN_OPTIONS": "detect_leaks=0"}
-    assert run(program, GPUBUILD_DEVICE="cpu", **checks) == "0 wrong\n"
-
-
-def test_checked(built: tuple[Path, Outcome]) -> None:
-    assert run(built[0] / "checked" / "checked") == "0 wrong\n"
+    assert run_on_cpu(program, ASAN_OPTIONS="detect_leaks=0") == Outcome(0, "0 wrong\n", "")
 
 
 SUM = """
@@ -170,11 +145,8 @@ func.func @sum(%x: tensor<?xf32>, %so_far: tensor<f32>) -> tensor<f32> {
 
 
 def test_what_stays_on_the_host_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "sum.mlir").write_text(SUM)
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n"
-        "  sum: {sources: [sum.mlir], pipeline: linalg, product: object}\n"
-    )
+    yaml = project_file("sum: {sources: [sum.mlir], pipeline: linalg, product: object}")
+    write(tmp_path, {"sum.mlir": SUM, "targets.yaml": yaml})
     outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     text = outcome.out + outcome.err
     assert "sum.mlir:3:8: warning: this stays on the host: it has no parallel loop" in text
@@ -213,25 +185,25 @@ UNKNOWN = {
     "unranked": (
         "arith.negf %x : tensor<4xf32>\n  %c = memref.cast %u : memref<*xf32> to memref<4xf32>\n"
         "  linalg.exp ins(%m : memref<4xf32>) outs(%c : memref<4xf32>)",
-        "a.mlir:3:8: error: the rank is unknown before this",
+        ".mlir:3:8: error: the rank is unknown before this",
     ),
 }
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_what_to_do_about_other_operations(tmp_path: Path, name: str) -> None:
+def test_what_to_do_about_other_operations(tmp_path: Path) -> None:
     """Those of other projects, whose own tools lower them, and those that the pipeline does not lower."""
-    operation, *advice = UNKNOWN[name]
-    (tmp_path / "a.mlir").write_text(
-        "func.func @f(%x: tensor<4xf32>, %i: tensor<4x1xindex>, %m: memref<4xf32>, %u: memref<*xf32>)\n"
-        f"  -> tensor<4xf32> {{ %y = {operation}\n"
-        "  return %y : tensor<4xf32>\n}\n"
-    )
-    (tmp_path / "targets.yaml").write_text(
-        "version: 1\ntargets: {cpu: {}}\nprograms:\n  p: {sources: [a.mlir], pipeline: linalg}\n"
-    )
-    outcome = gpubuild("build", cwd=tmp_path, seeded=True)
-    assert outcome.code == 1
-    assert re.search(r"a\.mlir:[23]:", outcome.err)
-    for text in advice:
-        assert text in outcome.err
+    files, programs = {}, []
+    for number, (operation, *_) in enumerate(UNKNOWN.values()):
+        files[f"a{number}.mlir"] = (
+            "func.func @f(%x: tensor<4xf32>, %i: tensor<4x1xindex>, %m: memref<4xf32>, %u: memref<*xf32>)\n"
+            f"  -> tensor<4xf32> {{ %y = {operation}\n"
+            "  return %y : tensor<4xf32>\n}\n"
+        )
+        programs.append(f"p{number}: {{sources: [a{number}.mlir], pipeline: linalg}}")
+    write(tmp_path, files | {"targets.yaml": project_file(*programs)})
+    outcome = gpubuild("build", "-k", cwd=tmp_path, seeded=True, code=1)
+    errors = re.split("^error: ", outcome.err, flags=re.M)
+    for number, (name, (_, *advice)) in enumerate(UNKNOWN.items()):
+        [error] = [text for text in errors if f"program p{number}" in text]
+        assert re.search(rf"a{number}\.mlir:[23]:", error), name
+        assert [text for text in advice if text not in error] == [], (name, error)

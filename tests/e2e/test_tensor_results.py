@@ -1,13 +1,12 @@
 """Products in tiles, split reductions, control flow: NumPy's results, equal bits on all devices."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild, project_file
 from simulators.cuda_driver import standin
 
 TENSORS = Path(__file__).parent / "tensors"
@@ -19,27 +18,17 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     name = request.param
     folder = tmp_path_factory.mktemp(name)
     source = os.path.relpath(TENSORS / f"{name}.mlir", folder)
-    (folder / "targets.yaml").write_text(
-        "version: 1\ntargets: {sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}}\nprograms:\n"
-        f"  {name}: {{sources: [{source}], pipeline: linalg, product: shared}}\n"
-    )
-    outcome = gpubuild("build", cwd=folder, seeded=True)
-    assert outcome.code == 0, outcome.out + outcome.err
+    program = f"{name}: {{sources: [{source}], pipeline: linalg, product: shared}}"
+    yaml = project_file(program, targets="sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}")
+    (folder / "targets.yaml").write_text(yaml)
+    outcome = gpubuild("build", cwd=folder, seeded=True, code=0)
     assert "stays on the host" not in outcome.out + outcome.err
     return folder / "build" / name
 
 
 def bits(folder: Path, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, TENSORS / f"check_{folder.name}.py"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONPATH": str(folder), **environment},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    variables = os.environ | {"PYTHONPATH": str(folder)} | environment
+    return execute(sys.executable, TENSORS / f"check_{folder.name}.py", env=variables).out
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +43,6 @@ def test_with_memory_apart(folder: Path, on_the_cpu: str, tmp_path: Path) -> Non
     assert bits(folder, **standin.environment("7.0", modules=tmp_path)) == on_the_cpu
 
 
-@pytest.mark.skipif(at_hand.opencl() is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 def test_on_opencl(folder: Path, on_the_cpu: str) -> None:
     assert bits(folder, **{**(at_hand.opencl() or {}), "GPUBUILD_DEVICE": "opencl"}) == on_the_cpu

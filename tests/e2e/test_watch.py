@@ -61,7 +61,7 @@ def edit(path: Path, old: str, new: str) -> None:
 
 
 def test_edit_break_mend_stop(tmp_path: Path) -> None:
-    assert gpubuild("init", "demo", cwd=tmp_path).code == 0
+    gpubuild("init", "demo", cwd=tmp_path, code=0)
     demo = tmp_path / "demo"
     edit(demo / "targets.yaml", (demo / "targets.yaml").read_text(), TARGETS)
     with Watch(demo, "--run", "--", "given", cache=shared_cache()) as watch:
@@ -99,8 +99,7 @@ programs:
 
 
 def test_what_to_run_must_be_clear(tmp_path: Path) -> None:
-    outcome = gpubuild("watch", cwd=tmp_path)
-    assert outcome.code == 2
+    outcome = gpubuild("watch", cwd=tmp_path, code=2)
     assert "gpubuild init" in outcome.err
     outcome = gpubuild("watch", "--", "x", cwd=tmp_path)
     assert (outcome.code, "--run" in outcome.err) == (2, True)

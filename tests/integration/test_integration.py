@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from devices import at_hand
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 from integration import page, refresh
 from integration.expected import PRINTED
 from integration.program import FOLDER, Program, programs
@@ -54,22 +53,11 @@ def build(folder: Path, *targets: str, of: Iterable[str] = tuple(PROGRAMS)) -> P
 
 def check(build_dir: Path, program: Program, device: str, scratch: Path, **environment: str) -> None:
     """Run it, and have FileCheck compare."""
-    done = subprocess.run(
-        [build_dir / program.name / program.name],
-        env={
-            "PATH": os.environ["PATH"],
-            "GPUBUILD_DEVICE": device,
-            "GPUBUILD_TRACE": "1" if program.traced else "0",
-            **environment,
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert program.traced or done.stderr == ""
-    assert program.refusal(done.stdout, done.stderr, scratch) == ""
+    variables = {"PATH": os.environ["PATH"], "GPUBUILD_DEVICE": device}
+    variables |= {"GPUBUILD_TRACE": str(int(program.traced))} | environment
+    done = execute(build_dir / program.name / program.name, env=variables)
+    assert program.traced or done.err == ""
+    assert program.refusal(done.out, done.err, scratch) == ""
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +168,7 @@ def test_on_hip(for_gpus: Path, tmp_path: Path, name: str) -> None:
     check(for_gpus, PROGRAMS[name], "hip", tmp_path, **kept)
 
 
-@pytest.mark.skipif(OPENCL is None, reason="needs Intel's OpenCL runtime (PyPI: intel-opencl-rt)")
+@at_hand.NEEDS_OPENCL
 @pytest.mark.parametrize("name", ON_OPENCL)
 def test_on_opencl(built: Path, tmp_path: Path, name: str) -> None:
     check(built, PROGRAMS[name], "opencl", tmp_path, **(OPENCL or {}))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import execute, gpubuild
 from integration.mutants import Mutant, all_of, main_c, own_names, together
 from integration.program import FOLDER, Program, programs
 from unit.engine.device_steps import in_child
@@ -64,8 +63,8 @@ def refusal(mutant: Mutant, command: list[str], scratch: Path) -> str:
         "GPUBUILD_CPU_THREADS": "1",
         "GPUBUILD_TRACE": "1" if mutant.program.traced else "0",
     }
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
-    return mutant.program.refusal(done.stdout, own_names(done.stderr, int(command[1])), scratch)
+    done = execute(*command, env=environment, code=None)
+    return mutant.program.refusal(done.out, own_names(done.err, int(command[1])), scratch)
 
 
 def test_every_program_has_a_change() -> None:
