@@ -309,10 +309,7 @@ np.testing.assert_array_equal(result, wanted)
 )
 def test_tensors_are_not_copied_on_the_cpu(sanitize: list[str], begin: int, copies: int) -> None:
     chosen = {"kind": "cpu", "chip": "x86-64-v2", "sanitize": sanitize}
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_COPIES, PRODUCT, json.dumps(chosen), str(begin)],
-        env=os.environ | {"GPUBUILD_TRACE": "1"}, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("bytes of the host at") == 3 - copies
-    assert done.stderr.count(": allocate 256 bytes") == done.stderr.count(": free ") == copies
+    env = os.environ | {"GPUBUILD_TRACE": "1"}
+    trace = run_python(WITHOUT_COPIES, PRODUCT, json.dumps(chosen), str(begin), env=env).err
+    assert trace.count("bytes of the host at") == 3 - copies
+    assert trace.count(": allocate 256 bytes") == trace.count(": free ") == copies
