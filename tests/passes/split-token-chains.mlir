@@ -56,6 +56,22 @@ module attributes {gpu.container_module} {
     gpu.dealloc %y : memref<8xf32>
     return
   }
+  // What stands for %a on the device may be the same memory: a kernel that writes it follows a copy of %a.
+  func.func @mirrored(%a: memref<8xf32>, %r: memref<8xf32> {bufferize.result}) {
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %x = gpu.alloc () {gpubuild.mirror} : memref<8xf32>
+    %y = gpu.alloc () : memref<8xf32>
+    %z = gpu.alloc () : memref<8xf32>
+    gpu.memcpy %x, %a : memref<8xf32>, memref<8xf32> {gpubuild.mirror}
+    gpu.launch_func @k::@double blocks in (%c1, %c1, %c1) threads in (%c8, %c1, %c1)
+        args(%x : memref<8xf32>, %y : memref<8xf32>)
+    gpu.memcpy %z, %a : memref<8xf32>, memref<8xf32>
+    gpu.launch_func @k::@double blocks in (%c1, %c1, %c1) threads in (%c8, %c1, %c1)
+        args(%y : memref<8xf32>, %x : memref<8xf32>)
+    gpu.memcpy %r, %z : memref<8xf32>, memref<8xf32>
+    return
+  }
   // Three kernels read what was copied once; nobody waits for another, and the memory goes at the end.
   func.func @shared(%a: memref<8xf32>) {
     %c1 = arith.constant 1 : index
@@ -105,6 +121,9 @@ module attributes {gpu.container_module} {
 // CHECK: gpu.wait [
 // CHECK-NEXT: return
 
+// CHECK-LABEL: func.func @mirrored
+// CHECK: [[COPIED:%.*]] = gpu.memcpy async {{.*}} %arg0 : memref<8xf32>, memref<8xf32>{{$}}
+// CHECK: gpu.launch_func async {{.}}[[COPIED]]] @k::@double
 // CHECK-LABEL: func.func @shared
 // CHECK: [[HERE:%.*]] = gpu.memcpy async
 // CHECK-NEXT: [[ONE:%.*]] = gpu.launch_func async {{\[}}[[HERE]]]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.memrefs import MIRROR
 from gpubuild.engine.ir.query import callee, defining_op, matching
 from gpubuild.engine.source.device_memory import CONSTANT_COPY, written_arguments
 from gpubuild.engine.source.parallel_loops import is_result, root
@@ -106,9 +107,18 @@ def _described(op: ir.Operation, module: ir.Operation) -> _Work:
         )
     elif op.name == _COPY:
         reads, writes = [root(op.operands[2])], [root(op.operands[1])]
+        if MIRROR not in op.attributes:  # its memory of the host may be that which kernels use
+            reads, writes = (values + _mirrors(values[0]) for values in (reads, writes))
     else:
         reads, writes = [], [op.results[0] if op.name == _ALLOC else root(op.operands[1])]
     return _Work(op=op, reads=[_memory(v) for v in reads], writes=[_memory(v) for v in writes])
+
+
+def _mirrors(host: ir.Value) -> list[ir.Value]:
+    """Return the memory of devices that stands for that of the host."""
+    copies = [use.owner.operation for use in host.uses if use.owner.operation.name == _COPY]
+    found = [value for copy in copies if MIRROR in copy.attributes for value in list(copy.operands)[1:]]
+    return [value for value in dict.fromkeys(found) if _is_on_device(value) and value != host]
 
 
 def _conflict(first: _Work, second: _Work) -> bool:
