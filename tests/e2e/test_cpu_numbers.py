@@ -84,19 +84,27 @@ def test_integers_are_rounded_once(conversions: Module, sign: str, kind: str) ->
 
 @pytest.mark.parametrize("chip", ["x86-64", "x86-64-v3"])
 def test_rounding_to_16_bits(tmp_path: Path, chip: str) -> None:
-    """Of f64 to f16; of f32, test_half_floats.py has every tie."""
-    kernel = elementwise("narrow", ["f64"], "%r = arith.truncf %a : f64 to f16", "f16")
-    module = load(f"gpu.module @k {{{kernel}}}", tmp_path, chip=chip)
+    """Of single numbers; test_half_floats.py has every tie of f32."""
+    kernels = [
+        elementwise(f"half_{kind}", [kind], f"%r = arith.truncf %a : {kind} to f16", "f16")
+        for kind in ("f64", "f32")
+    ]
+    kernels.append(elementwise("bf16", ["f32"], "%r = arith.truncf %a : f32 to bf16", "bf16"))
+    module = load(f"gpu.module @k {{{''.join(kernels)}}}", tmp_path, chip=chip)
     special = [0.0, -0.0, np.inf, -np.inf, 65504, 65519.99, 65520, 6e-8, 2.98e-8, 2.9802322387695312e-08,
                6.1e-5, 1e-30]  # fmt: skip
     rng = np.random.default_rng(7)
     a = np.concatenate([special, rng.normal(size=500) * 10.0 ** rng.integers(-9, 6, 500)])
     # Halfway cases, seen through a double that is a little off: rounding twice would fail.
     a = np.concatenate([a, 1 + 2.0**-11 + np.array([1, -1, 0]) * 2.0**-40])
-    found = np.zeros(len(a), np.float16)
-    module.launch("narrow", len(a), 1, a, found)
+    f, bits = a.astype(np.float32), a.astype(np.float32).view(np.uint32).astype(np.uint64)
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(found.view(np.uint16), a.astype(np.float16).view(np.uint16))
+        wanted = {"half_f64": (a, a.astype(np.float16)), "half_f32": (f, f.astype(np.float16))}
+    wanted["bf16"] = (f, ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16))
+    for name, (given, right) in wanted.items():
+        found = np.zeros(len(a), np.uint16)
+        module.launch(name, len(a), 1, given, found)
+        np.testing.assert_array_equal(found, right.view(np.uint16), err_msg=name)
 
 
 # ---- integers of more than 64 bits: what LLVM calls for them is in the image ----
