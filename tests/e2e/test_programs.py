@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,25 @@ def check_on_cuda(folder: Path, device: str, modules: Path, *, program: str = "a
 def check_output(folder: Path, program: str = "app", expected: str = "42\n") -> None:
     outcome = run_on_cpu(folder / "build" / program / program)
     assert (outcome.code, outcome.out) == (0, expected), outcome.err
+
+
+LOADS_TEN_TIMES = """\
+import _ctypes, ctypes, sys, time
+for n in range(10):
+    library = ctypes.CDLL(sys.argv[1])
+    assert library._mlir_ciface_twice(n) == 2 * n
+    _ctypes.dlclose(library._handle)
+time.sleep(0.01)
+"""
+
+
+def test_a_shared_library_may_be_closed_and_opened_again(tmp_path: Path) -> None:
+    yaml = "targets: {cpu: {}}\nprograms: {app: {sources: [k.mlir], link: {flags: [-shared]}}}\n"
+    library = project(tmp_path, yaml, built=True) / "build/app/app"
+    outcome = execute(
+        sys.executable, "-S", "-E", "-c", LOADS_TEN_TIMES, library, env={"GPUBUILD_DEVICE": "cpu"}, code=0
+    )
+    assert outcome.out == outcome.err == ""
 
 
 @pytest.fixture(scope="module")
