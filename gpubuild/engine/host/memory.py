@@ -216,9 +216,10 @@ def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
     """Return 1 if no argument of a function that is written overlaps another one, else 0."""
     emit = Emitter(block.operations[0].operation)
     ranges = {}
-    for mirror in mirrors:
-        start, bytes_ = _range(emit, mirror.host)
-        ranges[mirror.host] = start, emit.binary("arith.addi", start, bytes_)
+    for argument in block.arguments:
+        if isinstance(argument.type, ir.MemRefType) and _is_plain(ir.MemRefType(argument.type)):
+            start, bytes_ = _range(emit, argument)
+            ranges[argument] = start, emit.binary("arith.addi", start, bytes_)
     are_apart = emit.constant(1, ir.IntegerType.get_signless(1))
     for written in (mirror.host for mirror in mirrors if mirror.is_copied_back):
         start, end = ranges[written]
