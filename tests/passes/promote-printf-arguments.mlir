@@ -3,8 +3,8 @@
 // RUN: cpu promote-printf-arguments
 
 gpu.module @k {
-  gpu.func @f(%a: i8, %b: i1, %c: i64, %d: f16, %e: index) kernel {
-    gpu.printf "%d %d %d %f %ld\n", %a, %b, %c, %d, %e : i8, i1, i64, f16, index
+  gpu.func @f(%a: i8, %b: i1, %c: i64, %d: f16, %e: index, %g: i32) kernel {
+    gpu.printf "%d %d %d %f %ld %d %lld\n", %a, %b, %c, %d, %e, %e, %g : i8, i1, i64, f16, index, index, i32
     gpu.return
   }
 }
@@ -13,14 +13,20 @@ gpu.module @k {
 // SM_60: %[[B:.*]] = arith.extui %arg1 : i1 to i32
 // SM_60: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
 // SM_60: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// SM_60: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index
+// SM_60: %[[E:.*]] = arith.index_cast %arg4 : index to i32
+// SM_60: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
+// SM_60: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64
 // GFX90A: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
 // GFX90A: %[[B:.*]] = arith.extui %arg1 : i1 to i32
 // GFX90A: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
 // GFX90A: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// GFX90A: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index
+// GFX90A: %[[E:.*]] = arith.index_cast %arg4 : index to i32
+// GFX90A: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
+// GFX90A: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64
 // CPU: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
 // CPU: %[[B:.*]] = arith.extui %arg1 : i1 to i32
 // CPU: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
 // CPU: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// CPU: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4 : i32, i32, i32, f32, index
+// CPU: %[[E:.*]] = arith.index_cast %arg4 : index to i32
+// CPU: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
+// CPU: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64

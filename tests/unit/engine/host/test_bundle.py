@@ -164,15 +164,6 @@ def test_only_machine_code_has_metadata_of_kernels(tmp_path: Path, given: str) -
     assert [item.kernels for item in found] == [TABLE.format(SIGNATURE + metadata)]
 
 
-def test_big_blobs_are_exact(tmp_path: Path) -> None:
-    blob = bytes(range(256)) * 4096
-    ran = run_step(
-        tmp_path, StepKind.BUNDLE, params(targets=(CPU,)), {"object.0": blob, "info.0": INFO}, ("binary",)
-    )
-    (item,) = read(ran.text("binary"))
-    assert item.data == blob
-
-
 @pytest.mark.parametrize(("handler", "kept"), [("#gpu.select_object<2>", 2), ("#gpu.select_object<0>", None)])
 def test_images_are_in_an_object_of_their_own(tmp_path: Path, handler: str, kept: int | None) -> None:
     given = replace(params(handler), host_triple=CPU.triple, chosen=kept is not None)

@@ -58,14 +58,6 @@ def test_synchronous_operations_beside_asynchronous_ones(tmp_path: Path) -> None
     assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 4
 
 
-def test_asynchronous_shared_allocation_keeps_its_chain(tmp_path: Path) -> None:
-    lines = """ %t0 = gpu.wait async
- %s, %t1 = gpu.alloc async [%t0] host_shared (%n) : memref<?xf32>
- %t2 = gpu.dealloc async [%t1] %s : memref<?xf32>
- gpu.wait [%t2]"""
-    assert "mgpuMemFree" in calls(run_body(tmp_path, lines))
-
-
 def test_launches_in_every_form(tmp_path: Path) -> None:
     launch = "gpu.launch_func {} @saxpy_kernels::@saxpy blocks in (%n, %n, %n) threads in (%n, %n, %n)"
     lines = "\n".join(
@@ -217,14 +209,16 @@ def memset(kind: str, memref: str = "") -> list[str]:
     return runtime_calls(lowered(f"gpu.memset %d, %v : {memref}, {kind}", f"%d: {memref}, %v: {kind}"))
 
 
-@pytest.mark.parametrize("kind", ["i1", "i8", "i64", "index", "f64", "f8E4M3FN", "complex<f32>"])
-def test_fills_that_upstream_has_not(kind: str) -> None:
-    assert memset(kind) == [
-        "mgpuStreamCreate",
-        "gpubuildMemset",
-        "mgpuStreamSynchronize",
-        "mgpuStreamDestroy",
-    ]
+@pytest.mark.parametrize(
+    ("kind", "memref"),
+    [(kind, "") for kind in ("i1", "i8", "i64", "index", "f64", "f8E4M3FN", "complex<f32>")]
+    + [("f32", ROWS)],
+)
+def test_fills_that_upstream_has_not(kind: str, memref: str) -> None:
+    """Of other types, and with gaps."""
+    assert memset(kind, memref) == [
+        "mgpuStreamCreate", "gpubuildMemset", "mgpuStreamSynchronize", "mgpuStreamDestroy",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["i16", "i32", "f16", "bf16", "f32"])
@@ -248,10 +242,6 @@ def test_copies_with_gaps_or_offsets(to: str, origin: str, call: str) -> None:
     """Upstream copies what lies at the base of either."""
     text = lowered(f"gpu.memcpy %a, %b : {to}, {origin}", f"%a: {to}, %b: {origin}")
     assert [c for c in runtime_calls(text) if "emcpy" in c] == [call]
-
-
-def test_a_fill_with_gaps() -> None:
-    assert "gpubuildMemset" in memset("f32", ROWS)
 
 
 def test_arrays_for_calls_are_made_once() -> None:

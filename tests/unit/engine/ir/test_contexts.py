@@ -96,9 +96,6 @@ def test_a_string_that_looks_like_a_location_is_left_alone() -> None:
 
 
 VARIANTS = {
-    "comment": "// new\n" + SOURCE.replace("{\n", "{ // why\n"),
-    "white space": SOURCE.replace("  ", "      ").replace("\n", "\n\n"),
-    "names": SOURCE.replace("%x", "%input").replace("%a", "%sum"),
     "explicit location": SOURCE.replace(": i32\n  return", ': i32 loc("other.c":7:7)\n  return'),
     "alias": "!t = i32\n" + SOURCE.replace("i32", "!t"),
 }
@@ -106,22 +103,19 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_canonical_text_ignores(name: str) -> None:
+    """Names, comments and white space are in tests of outlining."""
     with contexts.context():
         expected = contexts.canonical_text(contexts.parse(SOURCE))
         assert contexts.canonical_text(contexts.parse(VARIANTS[name], source_name=name)) == expected
         assert contexts.canonical_text(contexts.parse(expected)) == expected
 
 
-def test_canonical_text_sees_a_changed_op() -> None:
-    with contexts.context():
-        one, two = (contexts.parse(text) for text in (SOURCE, SOURCE.replace("addi", "muli")))
-        assert contexts.canonical_text(one) != contexts.canonical_text(two)
-
-
 def test_pipeline_that_does_not_parse() -> None:
     with contexts.context():
         error = refused(contexts.run_passes, contexts.parse(SOURCE), "builtin.module(nosuch)")
-    assert "'nosuch' does not refer to a registered pass" in error.message
+    assert error.message == (
+        "cannot parse the pass pipeline: 'nosuch' does not refer to a registered pass or pass pipeline"
+    )
     assert "builtin.module(nosuch)" in error.hint
 
 
@@ -164,12 +158,6 @@ def test_op_without_location_still_reads_well() -> None:
             ir.Operation.create("func.return")
         error = refused(contexts.check_translatable, module)
     assert error.render().splitlines()[1] == "error: 'func.return' op was not lowered"
-
-
-def test_translation() -> None:
-    text = "llvm.func @f(%a: i32) -> i32 { %0 = llvm.add %a, %a : i32\n llvm.return %0 : i32 }"
-    with contexts.context():
-        assert "define i32 @f(i32 %0)" in contexts.translate(contexts.parse(text))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 from unit.engine.steps import refused
 
 from gpubuild.engine.ir import contexts, diagnostics
-from gpubuild.errors import StepError
 
 
 def test_a_function_that_no_conversion_knows_is_shown_with_its_whole_type() -> None:
@@ -114,11 +113,3 @@ def test_what_is_of_an_unknown_dialect_is_named(new: str, name: str) -> None:
         text = RIGHT.replace("arith.addf %factor, %factor : f32", new, 1)
         error = refused(contexts.parse, text, source_name="k.mlir")
     assert error.diagnostics[0].message == f"'{name}' is of a dialect that MLIR does not have"
-
-
-def test_a_pipeline_is_not_quoted_as_a_file() -> None:
-    with contexts.context(), pytest.raises(StepError) as caught:
-        contexts.run_passes(contexts.parse(RIGHT), "builtin.module(nope)")
-    assert caught.value.message == (
-        "cannot parse the pass pipeline: 'nope' does not refer to a registered pass or pass pipeline"
-    )

@@ -463,13 +463,6 @@ def test_a_long_run_in_a_comment(tmp_path: Path) -> None:
     )
 
 
-def test_long_constants_of_bits_stay_dense() -> None:
-    count = 8 * len(LONG)
-    source = f'func.func @f() -> tensor<{count}xi1> {{\n%c = arith.constant dense<"0x{LONG.hex()}"> : '
-    outputs = outlined(f"{source}tensor<{count}xi1>\nreturn %c : tensor<{count}xi1>\n}}\n")
-    assert LONG.hex()[:9000].upper().encode() in outputs["host.mlir"].upper()
-
-
 def test_a_resource_of_another_size_than_its_name(tmp_path: Path) -> None:
     name = f"sha256_{digest_bytes(LONG)}"
     found = refused(PROGRAM.replace("<w>", f"<{name}>") + section(**{name: LONG, "c": OTHER}))

@@ -6,6 +6,7 @@ import pytest
 from e2e import cpu_harness
 from unit.engine.device_steps import compile_module, in_child, kernel
 from unit.engine.legalized import prepared
+from unit.engine.steps import refused as of_a_call
 
 from gpubuild.engine.ir import contexts
 from gpubuild.errors import Location, StepError
@@ -38,15 +39,8 @@ CASES = [
     ('gpu.printf "%d", %x : f32', ALL, "'%d' asks for an integer, and argument 1 is f32"),
     ("gpu.wait", ALL, "'gpu.wait' is an operation of host code; kernels cannot do it"),
     ("gpu.memset %a, %x : memref<?xf32>, f32", ALL, "'gpu.memset' is an operation of host code"),
-    ("vector.print %x : f32", ALL, "use gpu.printf"),
     ("%q = amx.tile_zero : !amx.tile<16x16xf32>", ALL, "is an operation of x86 CPUs"),
     ("%0 = mpi.init : !mpi.retval", ALL, "'mpi.init' is an operation of host code"),
-    (
-        "%v = vector.broadcast %x : f32 to vector<[4]xf32>",
-        ALL,
-        "vector<[4]xf32>, whose length no target knows",
-    ),
-    ("%v = vector.vscale", ALL, "scalable length, which no target has"),
     (
         '%r = llvm.call_intrinsic "llvm.no.such"(%x) : (f32) -> f32',
         ALL,
@@ -207,29 +201,23 @@ def test_integers_that_ptx_has_no_types_for_are_parameters_of_nvidia_kernels() -
         assert mask in built.asm
 
 
-def test_chips_without_shuffles_are_reported() -> None:
-    for op in (
-        "%r = gpu.subgroup_reduce add %x : (f32) -> f32",
-        "%r = gpu.all_reduce add %x {} : (f32) -> f32",
-    ):
-        with pytest.raises(StepError) as caught:
-            prepared(op, "gfx700")
-        assert "exchange" in caught.value.diagnostics[0].message
+NARROW = "%v = arith.constant 0 : i4\nmemref.store %v, %b[%i] : memref<?xi4>"
 
 
-def test_narrow_integers_in_memory_are_refused() -> None:
-    with pytest.raises(StepError) as caught:
-        prepared(
-            "%v = arith.constant 0 : i4\nmemref.store %v, %b[%i] : memref<?xi4>", arguments="%b: memref<?xi4>"
-        )
-    assert "i4" in caught.value.diagnostics[0].message
-    assert caught.value.diagnostics[0].location == Location(file="k.mlir", line=5, column=1)
-
-
-def test_floats_wider_than_any_gpus_are_refused() -> None:
-    with pytest.raises(StepError) as caught:
-        prepared("%w = arith.extf %x : f32 to f128")
-    assert "f128" in caught.value.diagnostics[0].message
+@pytest.mark.parametrize(
+    ("body", "chip", "said", "place"),
+    [
+        ("%r = gpu.subgroup_reduce add %x : (f32) -> f32", "gfx700", "exchange", (4, 6)),
+        ("%r = gpu.all_reduce add %x {} : (f32) -> f32", "gfx700", "exchange", (4, 6)),
+        ("%w = arith.extf %x : f32 to f128", "sm_60", "f128", (4, 6)),
+        (NARROW, "sm_60", "i4", (5, 1)),
+    ],
+)
+def test_what_a_chip_lacks_is_refused(body: str, chip: str, said: str, place: tuple[int, int]) -> None:
+    """Shuffles, wide floats, and narrow integers in memory."""
+    (found,) = of_a_call(prepared, body, chip, arguments="%b: memref<?xi4>").diagnostics
+    assert said in found.message
+    assert found.location == Location(file="k.mlir", line=place[0], column=place[1])
 
 
 def test_all_reduce_outside_of_branches_becomes_uniform() -> None:
@@ -244,9 +232,7 @@ def test_uniform_is_accepted_in_a_branch() -> None:
 
 @pytest.mark.parametrize("body", [f"cf.br ^b\n^b:\n{BARE}", f"scf.execute_region {{\n{BARE}\nscf.yield\n}}"])
 def test_all_reduce_elsewhere_needs_uniform(body: str) -> None:
-    with pytest.raises(StepError) as caught:
-        prepared(body)
-    assert "without `uniform`" in caught.value.diagnostics[0].message
+    assert "without `uniform`" in of_a_call(prepared, body).diagnostics[0].message
 
 
 @pytest.mark.parametrize(
