@@ -3,7 +3,6 @@
 
 import os
 import pickle
-import random
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import yaml
 from gpubuild.config.load import load_project, loads
 from gpubuild.config.yaml_tree import MAX_DEPTH
 from gpubuild.errors import EXIT_USAGE, ConfigError
-from gpubuild.model.project import Project
 
 GOOD = """\
 version: 1
@@ -82,13 +80,10 @@ MISTAKES = {
     "key of another tool": (document(targets="{sm_60: {arch: x}}"), "unknown key 'arch' (did you mean 'chip'?)"),
     "nothing close": (document(zzz="1"), "4:1: unknown key 'zzz' (known: version, cache, execute, defaults,"),
     "duplicate key": (document(targets="{cpu: , cpu: }"), "2:18: key 'cpu' is given twice"),
-    "missing version": (document(version=""), "1:1: missing 'version' in targets.yaml"),
     "missing targets": (document(targets=""), "missing 'targets'"),
-    "missing programs": (document(programs=""), "missing 'programs'"),
     "missing sources": (document(programs="{p: {targets: [cpu]}}"), "3:12: missing 'sources' in a program"),
     "missing url": (document(cache="{remote: {mode: read-only}}"), "4:9: missing 'url' in remote"),
     "empty programs": (document(programs="{}"), "3:1: 'programs' is empty; name at least one"),
-    "empty targets": (document(targets="{}"), "2:1: 'targets' is empty"),
     "null programs": (document(programs="~"), "3:11: 'programs' is empty; name at least one"),
     "targets in a list": (document(targets="[sm_60, cpu]"), "got a list; write {sm_60: {}, cpu: {}}"),
     "programs in a list": (document(programs="[{name: p}]"), "got a list; write a name and a colon, with its keys indented below"),
@@ -100,7 +95,6 @@ MISTAKES = {
     "empty sources": (document(programs="{p: {sources: []}}"), "3:25: the list is empty; name a source file"),
     "several words, not a list": (program("link: {flags: '-lm, -ldl -lx'}"), "write [-lm, -ldl, -lx]"),
     "not a list": (document(programs="{p: {sources: k.mlir}}"), "expected a list, got 'k.mlir'; write [k.mlir]"),
-    "not a mapping": (document(targets="[cpu]"), "2:10: expected a mapping, got a list"),
     "not text": (document(targets="{h: {chip: 90}}"), 'expected text, got 90; to mean the text, write "90"'),
     "quoted number": (document(defaults='{opt_level: "3"}'), "got '3'; write it without quotes"),
     "octal number": (document(defaults="{opt_level: 02}"), "got 02; write it in plain decimal digits"),
@@ -108,8 +102,6 @@ MISTAKES = {
     "fraction": (document(defaults="{opt_level: 2.5}"), "expected a whole number, got 2.5"),
     "enormous number": (document(defaults=f"{{opt_level: {'9' * 5000}}}"), "expected a whole number, got 9999"),
     "yes": (document(defaults="{debug: yes}"), "4:19: expected true or false or full, got 'yes'; write true,"),
-    "unknown level": (document(defaults="{debug: all}"), "4:19: expected true or false or full, got 'all'"),
-    "number for a level": (document(defaults="{debug: 2}"), "4:19: expected true or false or full, got 2"),
     "off": (document(defaults="{debug: off}"), "write false"),
     "out of range": (document(defaults="{opt_level: 4}"), "4:23: expected 0 to 3, got 4"),
     "bad word": (program("offload: dispach"), "unknown word 'dispach' (did you mean 'dispatch'?)"),
@@ -118,7 +110,6 @@ MISTAKES = {
     "other version": ("version: 2\nprogrammes: {}\n", "1:10: version 2 of this format is not supported"),
     "text version": (document(version='"1"'), "1:10: expected a whole number, got '1'; write it without quotes"),
     "top level list": ("- a\n", "1:1: expected a mapping, got a list"),
-    "top level text": ("hello\n", "1:1: expected a mapping, got 'hello'"),
     # Names.
     "program name": (document(programs="{a/b: {sources: [k.mlir]}}"), "3:12: expected a name made of letters"),
     "program name ..": (document(programs="{..: {sources: [k.mlir]}}"), "expected a name made of letters"),
@@ -162,20 +153,15 @@ MISTAKES = {
     # Programs.
     "unknown target": (program("targets: [sm_91]"), "unknown target 'sm_91' (did you mean 'sm_90'?)"),
     "unrelated target": (program("targets: [gfx1100]"), "unknown target 'gfx1100' (declared: sm_60, sm_90, cpu)"),
-    "target twice": (program("targets: [cpu, cpu]"), "'cpu' is listed twice"),
-    "no targets": (program("targets: []"), "the list is empty; name a target's name"),
     "module's target": (program("modules: {m: {targets: [sm_9]}}"), "unknown target 'sm_9' (did you mean"),
     "suffix": (document(programs="{p: {sources: [k.cu]}}"), "expected a source file (.mlir .mlirbc .c"),
     "no such source": (document(programs="{p: {sources: [kk.mlir]}}"), "3:26: source 'kk.mlir' does not exist (did you mean 'k.mlir'?)"),
     "source twice": (document(programs="{p: {sources: [k.mlir, ./k.mlir]}}"), "3:34: './k.mlir' is listed twice"),
-    "source in home": (document(programs="{p: {sources: [~/k.mlir]}}"), "'~' is not expanded"),
     "no such folder": (document(programs="{p: {sources: [libs/k.mlir]}}"), "there is no folder 'libs'; did you mean 'lib'?"),
     "source with NUL": (document(programs='{p: {sources: ["\\0.mlir"]}}'), "NUL"),
     "endless name": (document(programs=f"{{p: {{sources: [{'k' * 300}.mlir]}}}}"), "File name too long"),
     "library suffix": (program("device_libs: [k.mlir]"), "expected a device library (.bc .ll), got 'k.mlir'"),
     "no such library": (program("device_libs: {nvvm: [lib/mina.bc]}"), "device library 'lib/mina.bc' does not exist (did you mean 'lib/mine.bc'?)"),
-    "target's library": (document(targets="{cpu: {device_libs: [m.bc]}}"), "device library 'm.bc' does not exist"),
-    "library of a kind": (program("device_libs: {cuda: [lib/mine.bc]}"), "unknown key 'cuda'"),
     "two pipelines": (program("pipeline: linalg, passes: {source: builtin.module(cse)}"), "'pipeline' replaces `passes: {source: …}`: write one of them"),
     "unknown pipeline": (program("pipeline: torch"), "unknown word 'torch' (one of: linalg, tosa)"),
     "select alone": (program("select: cpu"), "'select' needs `offload: select_object` beside it"),
@@ -194,7 +180,6 @@ MISTAKES = {
     "no such include folder": (host("include: [libb]"), "3:49: include folder 'libb' does not exist; did you mean 'lib'?"),
     "no include folder near": (host("include: [x/y]"), "include folder 'x/y' does not exist: there is no folder 'x'"),
     "include of a file": (host("include: [a.c]"), "include folder 'a.c' is a file, not a folder"),
-    "include twice": (host("include: [lib, lib/.]"), "3:54: 'lib/.' is listed twice"),
     "include in home": (host("include: [~/lib]"), "'~' is not expanded"),
     "include as on Windows": (host(r"include: ['.\lib']"), r"include folder '.\lib' does not exist; did you mean 'lib'?"),
     "macro's name": (host("define: {A-B: 1}"), "3:48: expected a macro's name: letters, digits and '_', not a digit first, got 'A-B'"),
@@ -211,7 +196,6 @@ MISTAKES = {
     "flag with a key": (host("flags: {c: [-w, -Ilib]}"), "3:55: '-Ilib' cannot be given here: folders go under `include:`"),
     # YAML itself.
     "empty file": ("", "1:1: the file is empty; `gpubuild init`"),
-    "only a comment": ("# nothing\n", "the file is empty"),
     "tab": ("version: 1\ntargets:\n\tcpu: {}\n", "3:1: a tab in the indentation; YAML needs spaces"),
     "unclosed": ("version: 1\ntargets: {cpu: {}\n", "not valid YAML"),
     "two documents": (document() + "---\n" + document(), "4:1: a second document starts here"),
@@ -368,32 +352,13 @@ def test_huge_file_is_refused(root: Path) -> None:
     assert "larger than 1 MiB" in problems("#" * (2 << 20), root)[0]
 
 
-def accepted_or_explained(data: bytes, root: Path) -> None:
-    try:
-        project = loads(data, root / "targets.yaml")
-    except ConfigError as error:
-        assert error.problems
-        assert error.render()
-    else:
-        assert isinstance(project, Project)
-
-
 def test_truncation_at_every_byte(root: Path) -> None:
     data = GOOD.encode()
-    loads(data, root / "targets.yaml")
     for length in range(len(data)):
-        accepted_or_explained(data[:length], root)
-
-
-def test_mutations_never_crash(root: Path) -> None:
-    rng = random.Random(1)
-    pieces = [b"{", b"}", b"[", b"]", b":", b",", b"&a", b"*a", b"!!x ", b"\t", b"\n", b"  ", b"\xff", b'"', b"<<: ", b"~", b"- ", b"1e9", b"#", b"|", b"? ", b"%", b"\0", b"@"]  # fmt: skip
-    for _ in range(500):
-        data = bytearray(GOOD.encode())
-        for _ in range(rng.randint(1, 4)):
-            start = rng.randrange(len(data))
-            data[start : start + rng.choice((0, 0, 1, 5))] = rng.choice(pieces)
-        accepted_or_explained(bytes(data), root)
+        try:
+            loads(data[:length], root / "targets.yaml")
+        except ConfigError as error:
+            assert error.problems and error.render()
 
 
 def test_unreadable_folder_is_one_problem(root: Path) -> None:

@@ -2,13 +2,15 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from reference.schema import SCHEMA_FILE, json_schema, schema_text
+from reference.schema import SCHEMA_FILE, full_schema, json_schema, schema_text
+from reference.targets_yaml import PAGE, key_rows, replace_table
 
 from gpubuild.cli.main import main
 from gpubuild.config.keys import document
@@ -222,3 +224,27 @@ def test_agreement_on_mutated_documents() -> None:
 def test_the_command_line_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--schema"]) == 0
     assert json.loads(Path(capsys.readouterr().out.strip()).read_text()) == json_schema()
+
+
+# ---- the reference page ----
+
+
+def test_the_table_is_current() -> None:
+    text = PAGE.read_text()
+    assert replace_table(text) == text, "run python tests/reference/targets_yaml.py"
+
+
+def test_every_key_has_a_meaning() -> None:
+    rows = list(key_rows(full_schema()))
+    assert {"programs.NAME.modules.NAME.opt_level", "cache.remote.url"} <= {key for key, *_ in rows}
+    assert all(meaning for *_, meaning in rows)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_examples_load(number: int, tmp_path: Path) -> None:
+    text = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[number]
+    for name in ("saxpy.mlir", "solver.mlir", "main.c", "tables.ll", "lib/my.bc", "lib/nv.bc"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    project = loads(text, tmp_path / "targets.yaml")
+    assert project.programs

@@ -13,6 +13,7 @@ from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step, sys
 
 from gpubuild.engine.cc import preprocess
 from gpubuild.engine.cc.driver import parse_messages, run_driver
+from gpubuild.engine.cc.preprocess import parse_depfile
 from gpubuild.errors import InputChangedError, StepError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.step import CcParams, PreprocessParams, RuntimeParams, StepKind
@@ -185,29 +186,6 @@ def test_the_cpu_of_this_machine_reaches_neither_text_nor_objects(tmp_path: Path
     assert b"a.c.o" in library.outputs["archive"]
 
 
-def test_cxx_is_compiled_as_cxx(tmp_path: Path, tools: Tools) -> None:
-    source = tmp_path / "p/a.cpp"
-    source.parent.mkdir()
-    source.write_text(
-        "template <class T> T twice(T x) { return x + x; }\nint f(int x) { return twice(x); }\n"
-    )
-    params = PreprocessParams(language="c++", suffix=".ii", source_name="a.cpp")
-    text = preprocessed(tmp_path / "w", source, tools, params).outputs["text"]
-    ran = run_step(tmp_path / "cc", StepKind.CC, CcParams(language="c++"), {"text": text}, ("object",), tools)
-    assert b"_Z1fi" in ran.outputs["object"]
-
-
-def test_names_with_blanks_and_signs(tmp_path: Path, tools: Tools) -> None:
-    source = tmp_path / "p/my $folder/a #1.c"
-    source.parent.mkdir(parents=True)
-    source.write_text('#include "the header.h"\nint x = VALUE;\n')
-    (source.parent / "the header.h").write_text("#define VALUE 7\n")
-    params = PreprocessParams(language="c", suffix=".i", source_name="my $folder/a #1.c")
-    ran = preprocessed(tmp_path / "w", source, tools, params)
-    assert "int x = 7;" in ran.text("text")
-    assert dict(ran.result.result.discovered)[str(source.parent / "the header.h")]
-
-
 def test_a_source_that_is_called_like_an_option(tmp_path: Path, tools: Tools) -> None:
     (tmp_path / "p").mkdir()
     source = tmp_path / "p/-o.c"
@@ -228,7 +206,7 @@ def test_a_source_outside_the_project_keeps_its_own_name(tmp_path: Path) -> None
 
 
 def edit_while_preprocessing(
-    monkeypatch: pytest.MonkeyPatch, edit: Callable[[int], None]
+    monkeypatch: pytest.MonkeyPatch, edit: Callable[[int], object]
 ) -> Callable[[], int]:
     """Edit files after each run of the preprocessor; returns a counter of runs."""
     runs = 0
@@ -247,35 +225,27 @@ def edit_while_preprocessing(
 def test_a_header_edited_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = project(tmp_path / "p")
     header = source.parent / "sub/value.h"
-
-    def edit(run: int) -> None:
-        if run == 1:
-            header.write_text("#define VALUE 43\n")
-
-    runs = edit_while_preprocessing(monkeypatch, edit)
+    other = "#define VALUE 43\n"
+    runs = edit_while_preprocessing(monkeypatch, lambda run: run == 1 and header.write_text(other))
     ran = preprocessed(tmp_path / "w", source, COMPILERS["system"]())
     assert "return 43;" in ran.text("text")
-    assert dict(ran.result.result.discovered)[str(header)] == digest_bytes(b"#define VALUE 43\n")
+    assert dict(ran.result.result.discovered)[str(header)] == digest_bytes(other.encode())
     assert runs() >= 2
 
 
 def test_a_header_that_keeps_changing_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = project(tmp_path / "p")
     header = source.parent / "sub/value.h"
-    edit_while_preprocessing(monkeypatch, lambda run: void(header.write_text(f"#define VALUE {run}\n")))
+    edit_while_preprocessing(monkeypatch, lambda run: header.write_text(f"#define VALUE {run}\n"))
     with pytest.raises(InputChangedError, match="keeps changing"):
         preprocessed(tmp_path / "w", source, COMPILERS["system"]())
 
 
 def test_a_source_edited_meanwhile_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = project(tmp_path / "p")
-    edit_while_preprocessing(monkeypatch, lambda run: void(source.write_text("int other;\n")))
+    edit_while_preprocessing(monkeypatch, lambda run: source.write_text("int other;\n"))
     with pytest.raises(InputChangedError, match="changed while the build was running"):
         preprocessed(tmp_path / "w", source, COMPILERS["system"]())
-
-
-def void(_: object) -> None:
-    return None
 
 
 LEVEL = """#include <level.h>
@@ -365,11 +335,6 @@ main.c:2:9: note: declared here
 compilation terminated.
 main.c:9:10: fatal error: none.h: No such file or directory
 """
-ZIG = """/p/main.c:7:14: error: use of undeclared identifier 'y'
-    7 |     return x y;
-      |              ^
-1 error generated.
-"""
 
 
 def lines(file: str, line: int) -> str:
@@ -393,12 +358,6 @@ def test_a_message_about_a_macro_of_an_option() -> None:
     assert (error.severity, error.message, str(error.location)) == ("error", "expected ';'", "main.c:2:9")
     (other,) = parse_messages("<command-line>: warning: w\nmain.c:3:1: error: e\n", lines)
     assert (other.severity, other.message) == ("error", "e")
-
-
-def test_messages_of_zig() -> None:
-    (error,) = parse_messages(ZIG, lines)
-    assert str(error.location) == "/p/main.c:7:14"
-    assert error.source_line == "</p/main.c 7>"
 
 
 WIDE = "\t/* é 漢 */ return undeclared;"
@@ -428,3 +387,28 @@ def test_a_caret_in_the_middle_of_a_range() -> None:
     text = 'a.c:1:12: error: no\n    1 | "é" a ~ + b;\n      |     ~~~~^~~\n'
     (error,) = parse_messages(text, source_line=lambda file, line: '"é" a ~ + b;')
     assert error.location.column == 9
+
+
+# ---- make rules as gcc and clang write them ----
+
+
+def test_lines_are_joined_and_names_kept_once() -> None:
+    text = "text: a.c /usr/include/stdio.h \\\n  sub/b.h \\\n a.c\n\n/usr/include/stdio.h:\n"
+    assert parse_depfile(text) == ["a.c", "/usr/include/stdio.h", "sub/b.h"]
+    with pytest.raises(ValueError, match="without a rule"):
+        parse_depfile("")
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (r"with\ blank.h", "with blank.h"),
+        (r"hash\#.h", "hash#.h"),
+        ("dollar$$.h", "dollar$.h"),
+        (r"back\slash.h", r"back\slash.h"),
+        ("colon:colon.h", "colon:colon.h"),
+        ("ünïcode.h", "ünïcode.h"),
+    ],
+)
+def test_odd_names(written: str, name: str) -> None:
+    assert parse_depfile(f"text: a.c {written} \\\n last.h\n") == ["a.c", name, "last.h"]

@@ -89,13 +89,16 @@ def test_inputs_that_name_other_files(made: Path) -> None:
     assert read_by_link(made, LinkParams(), archive=made / "libvalue.a") == {}
 
 
-def keeps_no_list(made: Path) -> Tools:
-    (made / "cc").write_text(
-        '#!/bin/sh\ncase "$*" in *dependency-file*) echo "unknown: --dependency-file" >&2; exit 1;; esac\n'
-        f'exec {shutil.which("cc")} "$@"\n'
-    )
+def script(made: Path, line: str) -> tuple[str, ...]:
+    """A compiler that runs ``line`` first."""
+    (made / "cc").write_text(f'#!/bin/sh\n{line}\nexec {system_tools()["cc"][0]} "$@"\n')
     (made / "cc").chmod(0o755)
-    return {"cc": (str(made / "cc"),)}
+    return (str(made / "cc"),)
+
+
+def keeps_no_list(made: Path) -> Tools:
+    refuse = 'echo "unknown: --dependency-file" >&2; exit 1'
+    return {"cc": script(made, f'case "$*" in *dependency-file*) {refuse};; esac')}
 
 
 def test_a_linker_that_keeps_no_list(made: Path) -> None:
@@ -177,23 +180,22 @@ def test_a_folder_of_libraries_relative_to_the_project() -> None:
     assert link_error(output, "", ("-L/opt/lib",)).hint.startswith("install the library x")
 
 
-def test_large_objects_are_not_copied(made: Path) -> None:
+@pytest.fixture
+def large(made: Path) -> dict[str, Path]:
+    """Objects of a program, one of them of 32 MiB."""
     (made / "big.c").write_text("char big[1 << 25] = {1};\n")
     subprocess.run([*system_tools()["cc"], "-c", "big.c"], cwd=made, check=True)
-    inputs = {"object.0": made / "main.o", "object.1": made / "value.o", "object.2": made / "big.o"}
-    ran = run_step(made / "step", StepKind.LINK, LinkParams(), inputs, ("executable",), system_tools())
+    return {"object.0": made / "main.o", "object.1": made / "value.o", "object.2": made / "big.o"}
+
+
+def test_large_objects_are_not_copied(made: Path, large: dict[str, Path]) -> None:
+    ran = run_step(made / "step", StepKind.LINK, LinkParams(), large, ("executable",), system_tools())
     assert len(ran.outputs["executable"]) > 1 << 25
     linked = [path.name for path in (made / "step/job/tmp").iterdir() if path.is_symlink()]
     assert linked == ["object2.o"]
 
 
-def test_a_large_object_that_changes_meanwhile(made: Path) -> None:
-    (made / "big.c").write_text("char big[1 << 25] = {1};\n")
-    subprocess.run([*system_tools()["cc"], "-c", "big.c"], cwd=made, check=True)
-    compiler = made / "cc"
-    compiler.write_text(f'#!/bin/sh\nprintf x >> {made}/big.o\nexec {system_tools()["cc"][0]} "$@"\n')
-    compiler.chmod(0o755)
-    inputs = {"object.0": made / "main.o", "object.1": made / "value.o", "object.2": made / "big.o"}
-    tools = system_tools() | {"cc": (str(compiler),)}
+def test_a_large_object_that_changes_meanwhile(made: Path, large: dict[str, Path]) -> None:
+    tools = system_tools() | {"cc": script(made, f"printf x >> {made}/big.o")}
     with pytest.raises(InputChangedError, match=r"big\.o changed while"):
-        run_step(made / "step", StepKind.LINK, LinkParams(), inputs, ("executable",), tools)
+        run_step(made / "step", StepKind.LINK, LinkParams(), large, ("executable",), tools)
