@@ -14,13 +14,9 @@ gpu.module @k {
   llvm.func @_mlir_ciface_memory(!llvm.ptr)
 }
 
-// SM_60-NOT: _mlir_ciface_numbers
-// SM_60: llvm.func @numbers(f32) -> f32
+// CHECK-NOT: _mlir_ciface_numbers
+// CHECK: llvm.func @numbers(f32) -> f32
 // Memrefs go by pointer.
-// SM_60: llvm.func @memory(%arg0
-// SM_60: llvm.func @_mlir_ciface_memory(!llvm.ptr)
-// GFX90A-NOT: _mlir_ciface_numbers
-// GFX90A: llvm.func @numbers(f32) -> f32
+// CHECK: llvm.func @memory(%arg0
+// CHECK: llvm.func @_mlir_ciface_memory(!llvm.ptr)
 // Memrefs go by pointer.
-// GFX90A: llvm.func @memory(%arg0
-// GFX90A: llvm.func @_mlir_ciface_memory(!llvm.ptr)

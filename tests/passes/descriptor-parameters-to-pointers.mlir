@@ -8,9 +8,6 @@ gpu.module @k {
   }
 }
 
-// SM_90: gpu.func @f(%arg0: !llvm.ptr, %arg1: i32) kernel
-// SM_90: %[[D:.*]] = builtin.unrealized_conversion_cast %arg0 : !llvm.ptr to !nvgpu.tensormap.descriptor
-// SM_90: nvgpu.tma.prefetch.descriptor %[[D]]
-// CPU: gpu.func @f(%arg0: !llvm.ptr, %arg1: i32) kernel
-// CPU: %[[D:.*]] = builtin.unrealized_conversion_cast %arg0 : !llvm.ptr to !nvgpu.tensormap.descriptor
-// CPU: nvgpu.tma.prefetch.descriptor %[[D]]
+// CHECK: gpu.func @f(%arg0: !llvm.ptr, %arg1: i32) kernel
+// CHECK: %[[D:.*]] = builtin.unrealized_conversion_cast %arg0 : !llvm.ptr to !nvgpu.tensormap.descriptor
+// CHECK: nvgpu.tma.prefetch.descriptor %[[D]]

@@ -17,19 +17,11 @@ gpu.module @k {
   }
 }
 
-// SM_60: %[[M:.*]] = builtin.unrealized_conversion_cast %arg0 : memref<?xf32> to memref<?xi32>
-// SM_60: memref.generic_atomic_rmw %[[M]][%arg1] : memref<?xi32> {
-// SM_60: arith.bitcast %{{.*}} : i32 to f32
-// SM_60: %[[N:.*]] = arith.mulf
-// SM_60: %[[B:.*]] = arith.bitcast %[[N]] : f32 to i32
-// SM_60: memref.atomic_yield %[[B]] : i32
-// SM_60: memref.generic_atomic_rmw %arg3[%arg1] : memref<?xi32> {
-// SM_60-NOT: arith.bitcast
-// GFX90A: %[[M:.*]] = builtin.unrealized_conversion_cast %arg0 : memref<?xf32> to memref<?xi32>
-// GFX90A: memref.generic_atomic_rmw %[[M]][%arg1] : memref<?xi32> {
-// GFX90A: arith.bitcast %{{.*}} : i32 to f32
-// GFX90A: %[[N:.*]] = arith.mulf
-// GFX90A: %[[B:.*]] = arith.bitcast %[[N]] : f32 to i32
-// GFX90A: memref.atomic_yield %[[B]] : i32
-// GFX90A: memref.generic_atomic_rmw %arg3[%arg1] : memref<?xi32> {
-// GFX90A-NOT: arith.bitcast
+// CHECK: %[[M:.*]] = builtin.unrealized_conversion_cast %arg0 : memref<?xf32> to memref<?xi32>
+// CHECK: memref.generic_atomic_rmw %[[M]][%arg1] : memref<?xi32> {
+// CHECK: arith.bitcast %{{.*}} : i32 to f32
+// CHECK: %[[N:.*]] = arith.mulf
+// CHECK: %[[B:.*]] = arith.bitcast %[[N]] : f32 to i32
+// CHECK: memref.atomic_yield %[[B]] : i32
+// CHECK: memref.generic_atomic_rmw %arg3[%arg1] : memref<?xi32> {
+// CHECK-NOT: arith.bitcast

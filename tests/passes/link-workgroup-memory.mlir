@@ -7,9 +7,6 @@ gpu.module @k {
   llvm.mlir.global external @elsewhere() : f32
 }
 
-// SM_60: llvm.mlir.global internal @known() {addr_space = 3 : i32}
-// SM_60: llvm.mlir.global external @dynamic() {addr_space = 3 : i32, alignment = 16 : i64}
-// SM_60: llvm.mlir.global external @elsewhere()
-// GFX90A: llvm.mlir.global internal @known() {addr_space = 3 : i32}
-// GFX90A: llvm.mlir.global external @dynamic() {addr_space = 3 : i32, alignment = 16 : i64}
-// GFX90A: llvm.mlir.global external @elsewhere()
+// CHECK: llvm.mlir.global internal @known() {addr_space = 3 : i32}
+// CHECK: llvm.mlir.global external @dynamic() {addr_space = 3 : i32, alignment = 16 : i64}
+// CHECK: llvm.mlir.global external @elsewhere()

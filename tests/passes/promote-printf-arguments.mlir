@@ -9,24 +9,10 @@ gpu.module @k {
   }
 }
 
-// SM_60: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
-// SM_60: %[[B:.*]] = arith.extui %arg1 : i1 to i32
-// SM_60: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
-// SM_60: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// SM_60: %[[E:.*]] = arith.index_cast %arg4 : index to i32
-// SM_60: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
-// SM_60: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64
-// GFX90A: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
-// GFX90A: %[[B:.*]] = arith.extui %arg1 : i1 to i32
-// GFX90A: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
-// GFX90A: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// GFX90A: %[[E:.*]] = arith.index_cast %arg4 : index to i32
-// GFX90A: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
-// GFX90A: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64
-// CPU: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
-// CPU: %[[B:.*]] = arith.extui %arg1 : i1 to i32
-// CPU: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
-// CPU: %[[D:.*]] = arith.extf %arg3 : f16 to f32
-// CPU: %[[E:.*]] = arith.index_cast %arg4 : index to i32
-// CPU: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
-// CPU: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64
+// CHECK: %[[A:.*]] = arith.extsi %arg0 : i8 to i32
+// CHECK: %[[B:.*]] = arith.extui %arg1 : i1 to i32
+// CHECK: %[[C:.*]] = arith.trunci %arg2 : i64 to i32
+// CHECK: %[[D:.*]] = arith.extf %arg3 : f16 to f32
+// CHECK: %[[E:.*]] = arith.index_cast %arg4 : index to i32
+// CHECK: %[[G:.*]] = arith.extsi %arg5 : i32 to i64
+// CHECK: gpu.printf "{{.*}}", %[[A]], %[[B]], %[[C]], %[[D]], %arg4, %[[E]], %[[G]] : i32, i32, i32, f32, index, i32, i64

@@ -20,23 +20,14 @@ gpu.module @k {
 }
 
 // A fast subgroup that comes again must not overwrite what a slow one has not read.
-// SM_60: gpu.all_reduce
-// SM_60-NOT: gpu.barrier
-// SM_60: "test.once"
-// SM_60: gpu.all_reduce
-// SM_60: gpu.barrier
-// SM_60: "test.again"
-// SM_60: gpu.all_reduce
-// SM_60: gpu.barrier
-// SM_60: return
+// CHECK: gpu.all_reduce
+// CHECK-NOT: gpu.barrier
+// CHECK: "test.once"
+// CHECK: gpu.all_reduce
+// CHECK: gpu.barrier
+// CHECK: "test.again"
+// CHECK: gpu.all_reduce
+// CHECK: gpu.barrier
+// CHECK: return
 
 // A fast subgroup that comes again must not overwrite what a slow one has not read.
-// GFX90A: gpu.all_reduce
-// GFX90A-NOT: gpu.barrier
-// GFX90A: "test.once"
-// GFX90A: gpu.all_reduce
-// GFX90A: gpu.barrier
-// GFX90A: "test.again"
-// GFX90A: gpu.all_reduce
-// GFX90A: gpu.barrier
-// GFX90A: return

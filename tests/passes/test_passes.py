@@ -3,8 +3,8 @@
 ``// RUN: TARGET PASS[..PASS] [option]`` runs passes of a target's table, or of a pipeline on tensors
 (``linalg``), as ``gpubuild pass`` does; an option is ``--fast-math``, ``--debug``, ``--debug-full`` or
 ``--sanitize=CHECK[,CHECK]``. A pass of many parts has several files, ``PASS.TOPIC.mlir``. The lines of the
-result, or of the error, are checked by the prefix CHECK, or where a file has several runs by that of the
-target in capitals (``SM_60``).
+result, or of the error, are checked by the prefix CHECK, or by that of the target in capitals (``SM_60``)
+where the file has it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,20 @@ def pass_of(file: Path) -> str:
     return file.stem.partition(".")[0]
 
 
+def prefix_of(target: str, text: str) -> str:
+    own = target.upper().replace("-", "_")
+    return own if f"// {own}" in text else "CHECK"
+
+
 def runs(file: Path) -> list[Run]:
-    lines = [line.split() for line in file.read_text().splitlines() if line.startswith(RUN)]
+    text = file.read_text()
+    lines = [line.split() for line in text.splitlines() if line.startswith(RUN)]
     return [
         Run(
             target=target,
             names=names,
             options=tuple(options),
-            prefix=target.upper().replace("-", "_") if len(lines) > 1 else "CHECK",
+            prefix=prefix_of(target, text),
         )
         for _, _, target, names, *options in lines
     ]

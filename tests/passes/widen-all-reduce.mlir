@@ -12,18 +12,8 @@ gpu.module @k {
   }
 }
 
-// SM_60: arith.extsi %arg0 : i8 to i32
-// SM_60: gpu.all_reduce {{ *}}maxsi %{{.*}} uniform
-// SM_60: arith.trunci %{{.*}} : i32 to i8
-// SM_60: arith.extf %arg1 : f16 to f32
-// SM_60: arith.extui %arg2 : i48 to i64
-// GFX90A: arith.extsi %arg0 : i8 to i32
-// GFX90A: gpu.all_reduce {{ *}}maxsi %{{.*}} uniform
-// GFX90A: arith.trunci %{{.*}} : i32 to i8
-// GFX90A: arith.extf %arg1 : f16 to f32
-// GFX90A: arith.extui %arg2 : i48 to i64
-// CPU: arith.extsi %arg0 : i8 to i32
-// CPU: gpu.all_reduce {{ *}}maxsi %{{.*}} uniform
-// CPU: arith.trunci %{{.*}} : i32 to i8
-// CPU: arith.extf %arg1 : f16 to f32
-// CPU: arith.extui %arg2 : i48 to i64
+// CHECK: arith.extsi %arg0 : i8 to i32
+// CHECK: gpu.all_reduce {{ *}}maxsi %{{.*}} uniform
+// CHECK: arith.trunci %{{.*}} : i32 to i8
+// CHECK: arith.extf %arg1 : f16 to f32
+// CHECK: arith.extui %arg2 : i48 to i64
