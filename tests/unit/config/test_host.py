@@ -7,7 +7,6 @@ import pytest
 
 from gpubuild.config.host import refusal
 from gpubuild.config.load import loads
-from gpubuild.errors import ConfigError
 from gpubuild.model.project import CompilerOptions, Project
 
 TAKEN = """
@@ -109,54 +108,3 @@ programs:
     assert of("x.cpp").flags == ("-O2", "-Og")
     assert of("a.c", two).define == ("N=2", "M=1")
     assert set(one.source_hosts) == {tmp_path / "a.c", tmp_path / "x.cpp"}
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            "programs: {p: {sources: [a.c, b.c], host: {sources: {aa.c: {std: c11}}}}}",
-            "3:54: error: 'aa.c' is no source of this program (did you mean 'a.c'?)",
-        ),
-        (
-            "host: {sources: {b.c: }}\nprograms: {p: {sources: [a.c]}}",
-            "3:18: error: 'b.c' is no source of any program (did you mean 'a.c'?)",
-        ),
-        (
-            "host: {sources: {k.mlir: }}\nprograms: {p: {sources: [a.c, k.mlir]}}",
-            "3:18: error: expected a C or C++ source (.c .cpp .cc .cxx), got 'k.mlir'",
-        ),
-        (
-            "host: {sources: {a.c: , ./a.c: }}\nprograms: {p: {sources: [a.c]}}",
-            "3:25: error: './a.c' is given twice",
-        ),
-        (
-            "host: {sources: {a.c: {std: c++17}}}\nprograms: {p: {sources: [a.c]}}",
-            "3:24: error: 'c++17' is for C++; this source is C",
-        ),
-        (
-            "host: {sources: {x.cpp: {std: c11}}}\nprograms: {p: {sources: [x.cpp]}}",
-            "3:26: error: 'c11' is for C; this source is C++",
-        ),
-        (
-            "host: {sources: {a.c: {flags: [-march=native]}}}\nprograms: {p: {sources: [a.c]}}",
-            "3:32: error: '-march=native' cannot be given here",
-        ),
-        (
-            "host: {sources: {a.c: {sources: {}}}}\nprograms: {p: {sources: [a.c]}}",
-            "3:24: error: unknown key 'sources'",
-        ),
-    ],
-)
-def test_mistakes(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load(tmp_path, text + "\n")
-    assert told in caught.value.render()
-    assert caught.value.render().count(" error: ") == 1
-
-
-def test_a_misspelt_source_is_one_mistake(tmp_path: Path) -> None:
-    text = "programs: {p: {sources: [a.c, bb.c], host: {sources: {bb.c: {std: c11}}}}}\n"
-    with pytest.raises(ConfigError) as caught:
-        load(tmp_path, text)
-    assert caught.value.render().count(" error: ") == 1

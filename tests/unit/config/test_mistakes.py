@@ -33,6 +33,7 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "mine.bc").touch()
     (tmp_path / "a.c").touch()
+    (tmp_path / "x.cpp").touch()
     return tmp_path
 
 
@@ -56,6 +57,10 @@ def program(keys: str) -> str:
 
 def host(keys: str, source: str = "a.c") -> str:
     return document(programs=f"{{p: {{sources: [{source}], host: {{{keys}}}}}}}")
+
+
+def of_source(options: str, sources: str = "a.c") -> str:
+    return document(programs=f"{{p: {{sources: [{sources}]}}}}", host=f"{{sources: {{{options}}}}}")
 
 
 MISTAKES = {
@@ -150,6 +155,10 @@ MISTAKES = {
     "options of another assembler": (document(targets="{gfx90a: {ptxas_options: [-v]}}"), "2:20: 'ptxas_options' is not for targets of kind rocdl, as 'gfx90a' is"),
     "a file for ptxas": (document(targets="{sm_90: {ptxas_options: [-o, x.cubin]}}"), "ptxas option '-o' is not allowed"),
     "PTX too old": (document(targets="{sm_90a: {features: +ptx78}}"), "2:30: sm_90a needs PTX 8.0 or newer, not 7.8 (write +ptx80, or leave the PTX version out)"),
+    "unknown extension": (document(targets="{xe: {features: [+SPV_INTEL_subgroup]}}"), "unknown feature 'SPV_INTEL_subgroup' for xe (did you mean SPV_INTEL_subgroups"),
+    "two sizes of subgroups": (document(targets="{xe: {flags: [subgroup16, subgroup32]}}"), "flags 'subgroup16' and 'subgroup32' contradict each other"),
+    "unknown version of SPIR-V": (document(targets="{x: {kind: spirv, chip: spirv1.7}}"), "unknown SPIR-V chip 'spirv1.7'"),
+    "size that subgroups never have": (document(targets="{spirv: {flags: [subgroup64]}}"), "unknown flag 'subgroup64' for a SPIR-V version"),
     # Programs.
     "unknown target": (program("targets: [sm_91]"), "unknown target 'sm_91' (did you mean 'sm_90'?)"),
     "unrelated target": (program("targets: [gfx1100]"), "unknown target 'gfx1100' (declared: sm_60, sm_90, cpu)"),
@@ -194,6 +203,16 @@ MISTAKES = {
     "no flag": (host("flags: [Wall]"), "expected a compiler option, got 'Wall'; each item is one option, beginning with '-'"),
     "flags of no language": (host("flags: {cxx: [-w]}"), "unknown key 'cxx' (did you mean 'c++'?)"),
     "flag with a key": (host("flags: {c: [-w, -Ilib]}"), "3:55: '-Ilib' cannot be given here: folders go under `include:`"),
+    # Options of one source.
+    "options of no source": (document(programs="{p: {sources: [a.c], host: {sources: {aa.c: {std: c11}}}}}"), "3:49: 'aa.c' is no source of this program (did you mean 'a.c'?)"),
+    "options of no program's source": (of_source("b.c: "), "4:18: 'b.c' is no source of any program (did you mean 'a.c'?)"),
+    "options of a kernel": (of_source("k.mlir: ", "a.c, k.mlir"), "4:18: expected a C or C++ source (.c .cpp .cc .cxx), got 'k.mlir'"),
+    "options given twice": (of_source("a.c: , ./a.c: "), "4:25: './a.c' is given twice"),
+    "standard of C++ for C": (of_source("a.c: {std: c++17}"), "4:24: 'c++17' is for C++; this source is C"),
+    "standard of C for C++": (of_source("x.cpp: {std: c11}", "x.cpp"), "4:26: 'c11' is for C; this source is C++"),
+    "flag of one source": (of_source("a.c: {flags: [-march=native]}"), "4:32: '-march=native' cannot be given here"),
+    "sources of a source": (of_source("a.c: {sources: {}}"), "4:24: unknown key 'sources'"),
+    "misspelt source with options": (document(programs="{p: {sources: [a.c, bb.c], host: {sources: {bb.c: {std: c11}}}}}"), "source 'bb.c' does not exist"),
     # YAML itself.
     "empty file": ("", "1:1: the file is empty; `gpubuild init`"),
     "tab": ("version: 1\ntargets:\n\tcpu: {}\n", "3:1: a tab in the indentation; YAML needs spaces"),

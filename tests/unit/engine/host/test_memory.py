@@ -58,6 +58,14 @@ def test_synchronous_operations_beside_asynchronous_ones(tmp_path: Path) -> None
     assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 4
 
 
+def test_asynchronous_shared_allocation_keeps_its_chain(tmp_path: Path) -> None:
+    lines = """ %t0 = gpu.wait async
+ %s, %t1 = gpu.alloc async [%t0] host_shared (%n) : memref<?xf32>
+ %t2 = gpu.dealloc async [%t1] %s : memref<?xf32>
+ gpu.wait [%t2]"""
+    assert "mgpuMemFree" in calls(run_body(tmp_path, lines))
+
+
 def test_launches_in_every_form(tmp_path: Path) -> None:
     launch = "gpu.launch_func {} @saxpy_kernels::@saxpy blocks in (%n, %n, %n) threads in (%n, %n, %n)"
     lines = "\n".join(

@@ -133,6 +133,19 @@ def test_any_images_round_trip(images: list[Image]) -> None:
     assert unpack(pack(images)) == images
 
 
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.data())
+def test_damage_is_an_error_or_an_image_never_anything_else(data: st.DataObject) -> None:
+    packed = bytearray(pack([CUBIN, HSACO]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        packed[data.draw(st.integers(0, len(packed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        images = unpack(bytes(packed))
+    except ValueError:
+        return
+    assert all(isinstance(i, Image) for i in images)
+
+
 def test_llvm_lists_and_extracts_our_images(tmp_path: Path) -> None:
     (tmp_path / "all.bin").write_bytes(pack([CUBIN, HSACO]))
     listing = llvm(tmp_path, "objdump", "--offloading", "all.bin").split()

@@ -1,4 +1,7 @@
-"""Host code names its current operation, and the table of the source has its location."""
+"""Host code names its current operation, and the table of the source has its location.
+
+Programs that say it are in tests/e2e/test_places.py.
+"""
 
 import re
 from pathlib import Path
@@ -30,23 +33,6 @@ def said(llvm: str) -> list[str]:
     """Return the texts that host code sets, in order; empty where it clears them."""
     held = dict(re.findall(r'@(gpubuild\.place\.\d+) = .* c"(.*)\\00"', llvm))
     return [held.get(name, "") for name in re.findall(r"call void @gpubuildPlace\(ptr @?([\w.]+)\)", llvm)]
-
-
-def test_a_launch_is_said_by_an_address_that_the_table_has(tmp_path: Path) -> None:
-    canonical, _, table = texts(SOURCE)
-    launch, done = said(lowered(tmp_path, canonical).text("llvm"))
-    assert done == ""
-    assert launch.partition("#")[0] == "gpu.launch_func in @run"
-    line = next(n for n, text in enumerate(SOURCE.splitlines(), 1) if "gpu.launch_func" in text)
-    assert table[launch.partition("#")[2]] == f"{NAME}:{line}:5"
-
-
-def test_a_comment_changes_places_and_nothing_else() -> None:
-    canonical, _, table = texts(SOURCE)
-    other, _, moved = texts("// another\n" + SOURCE)
-    assert other == canonical
-    assert moved.keys() == table.keys()
-    assert all(moved[key] != table[key] for key in table)
 
 
 def test_text_with_locations_is_said_as_it_is(tmp_path: Path) -> None:
@@ -85,12 +71,6 @@ def test_each_operation_is_said_and_calls_of_others_are_not(tmp_path: Path) -> N
         *("gpu.alloc", "mgpuMemAlloc", "", "other", "gpu.memcpy", "mgpuMemcpy", ""),
         *("gpu.launch_func", "mgpuLaunchKernel", "", "gpu.dealloc", "mgpuMemFree", ""),
     ]
-
-
-def test_kernels_are_in_the_table_by_name() -> None:
-    source = "gpu.module @m {\n  gpu.func @f() kernel { gpu.return }\n  gpu.func @g() { gpu.return }\n}\n"
-    assert texts(source)[2]["@m::@f"] == f"{NAME}:2:3"
-    assert "@m::@g" not in texts(source)[2]
 
 
 def test_host_code_without_the_gpu_says_nothing(tmp_path: Path) -> None:

@@ -28,13 +28,9 @@ MMA = "%d = nvgpu.mma.sync (%l, %r, %s) {{mmaShape = {shape}}} : ({l}, {r}, {s})
     [
         ("sm_90", FENCE, "'nvvm.wgmma.fence.aligned' needs sm_90a; sm_90 does not have it"),
         ("sm_100a", FENCE, "needs sm_90a; sm_100a does not have it"),
-        ("sm_80", "nvvm.cluster.arrive", "needs sm_90 or later; sm_80 does not have it"),
         ("sm_75", "nvvm.cp.async.commit.group", "needs sm_80 or later"),
-        ("sm_75", "nvvm.cp.async.bulk.commit.group", "needs sm_90 or later"),
         ("sm_60", "%r = nvvm.match.sync any %n, %n : i32 -> i32", "needs sm_70 or later"),
-        ("sm_60", "nvvm.nanosleep %n", "needs sm_70 or later"),
         ("sm_80", "%r = nvvm.read.ptx.sreg.nclusterid.y : i32", "needs sm_90 or later"),
-        ("sm_80", "%r = nvvm.read.ptx.sreg.cluster.nctarank : i32", "needs sm_90 or later"),
         (
             "sm_75",
             "%r = nvvm.convert.f32x2.to.f16x2 %x, %x {rnd = #nvvm.fp_rnd_mode<rn>} : vector<2xf16>",
