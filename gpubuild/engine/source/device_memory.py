@@ -5,8 +5,8 @@ program order knows which of both is current and copies where the other one is u
 memory that only kernels use stays on the device. Where a memref's uses are not all understood, it
 is copied around each launch instead.
 
-Both buffers are one where kernels can use the memory of the host (``MIRROR``): every copy between them is
-where the host waits for kernels, so that one memory has the right contents, too.
+Where kernels can use the memory of the host, both buffers are one (``MIRROR``). That memory has the right
+contents, because the host waits for all kernels before it uses memory.
 """
 
 from __future__ import annotations
@@ -290,17 +290,17 @@ class _Placement:
     def _to_device(self, emit: Emitter, buffer: _Buffer) -> None:
         if not buffer.device_current:
             if buffer.host_current:
-                _mirror(emit, buffer.device, buffer.host)
+                _copy_mirror(emit, buffer.device, buffer.host)
             buffer.device_current = True
 
     def _to_host(self, emit: Emitter, buffer: _Buffer) -> None:
         if not buffer.host_current:
             if buffer.device_current:
-                _mirror(emit, buffer.host, buffer.device)
+                _copy_mirror(emit, buffer.host, buffer.device)
             buffer.host_current = True
 
 
-def _mirror(emit: Emitter, to: ir.Value | None, source: ir.Value | None) -> None:
+def _copy_mirror(emit: Emitter, to: ir.Value | None, source: ir.Value | None) -> None:
     emit.op("gpu.memcpy", [to, source], [], {MIRROR: ir.UnitAttr.get()})
 
 

@@ -163,11 +163,11 @@ class VectorLoop:
         arrays: dict[int, ir.Value] = {}
         for strip in self._strips:
             if not strip.column:
-                first = self._first_with_rows_of(load, strip)
+                first = self._first_with_same_load(load, strip)
                 arrays[strip.row] = arrays[first.row] if first != strip else make(load, strip, emit)
         return arrays
 
-    def _first_with_rows_of(self, load: ir.Operation, strip: Strip) -> Strip:
+    def _first_with_same_load(self, load: ir.Operation, strip: Strip) -> Strip:
         """Return the first strip that loads what ``strip`` does, of an earlier row or itself."""
         if any(self._interchange.slope(index, "y") != 0 for index in list(load.operands)[1:]):
             return strip
@@ -275,7 +275,7 @@ class VectorLoop:
             if self._is_scalar(result):
                 made = copy_with(op, [self._scalar(value, strip) for value in op.operands], emit).results[0]
             elif op.name == _LOAD:
-                first = self._first_with_rows_of(op, strip)
+                first = self._first_with_same_load(op, strip)
                 made = self._values[result, first] if first != strip else self._neighbours(op, strip, emit)
             else:
                 operands = [self._vector(value, strip, emit) for value in op.operands]
