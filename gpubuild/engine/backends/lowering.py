@@ -213,10 +213,13 @@ TO_LOOPS: Pass[GpuLowering] = upstream(
     "builtin.module(gpu.module(convert-complex-to-standard,convert-linalg-to-loops,canonicalize,cse,"
     "scf-forall-to-for,lower-affine,convert-vector-to-scf))",
 )
-TO_BLOCKS: Pass[GpuLowering] = upstream(
-    "lower-to-blocks",
-    "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
-    "arith-expand{include-bf16=false}))",
+TO_BLOCKS: tuple[Pass[GpuLowering], ...] = (
+    memory_ops.EXPAND_SHAPES,
+    upstream(
+        "lower-to-blocks",
+        "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"
+        "arith-expand{include-bf16=false}))",
+    ),
 )
 FINISH_LLVM: Pass[GpuLowering] = upstream(
     "finish-llvm",

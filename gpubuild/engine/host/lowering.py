@@ -70,6 +70,7 @@ LEGALIZE: tuple[Pass[_HostLowering], ...] = (
     Pass(name="report-assertions", run=assertions.report, when=lambda lowering: not lowering.is_upstream),
     memory_ops.EXPAND_CASTS,
     memory_ops.EXPAND_REALLOC,
+    memory_ops.EXPAND_SHAPES,
     booleans.lower_structured("func.func"),
     Pass(name="check-operations", run=_check),
     memory_ops.PASS_POINTERS,

@@ -3,7 +3,8 @@
 ``memref.realloc`` becomes allocation, copy and release. ``memref.alloc`` of a constant size in workgroup
 memory becomes a variable, which exists once for each workgroup. The memory that ``vector.type_cast``
 returns is loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be
-padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function. Atomic
+padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function.
+``memref.expand_shape`` of a dimension into several of unknown extents stops upstream's conversion. Atomic
 products and regions on floats become forms that targets have instructions for.
 """
 
@@ -87,6 +88,50 @@ def _expand_casts(module: ir.Module, _: Lowering) -> None:
             _use_elements(cast)
 
 
+def _expand_shape(op: ir.Operation, _: Lowering) -> None:
+    """Describe a shape with several unknown extents from one dimension by its sizes and strides."""
+    source, kind = op.operands[0], ir.MemRefType(op.results[0].type)
+    groups = [
+        [ir.IntegerAttr(number).value for number in ir.ArrayAttr(group)]
+        for group in ir.ArrayAttr(op.attributes["reassociation"])
+    ]
+    if all(sum(map(kind.is_dynamic_dim, group)) < 2 for group in groups):
+        return
+    emit = Emitter(op)
+    index = ir.IndexType.get()
+    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
+    rank = len(groups)
+    parts = emit.op("memref.extract_strided_metadata", [source], [base, *[index] * (1 + 2 * rank)]).results
+    unknown = iter(list(op.operands)[1:])
+    sizes = [
+        next(unknown) if kind.is_dynamic_dim(number) else emit.constant(kind.shape[number])
+        for number in range(kind.rank)
+    ]
+    strides: list[ir.Value] = []
+    for number, group in enumerate(groups):
+        inner = [parts[2 + rank + number]]
+        for dimension in reversed(group[1:]):
+            inner.insert(0, emit.binary("arith.muli", inner[0], sizes[dimension]))
+        strides += inner
+    known_strides, known_offset = kind.get_strides_and_offset()
+    static: dict[str, ir.Attribute] = {}
+    operands = [parts[0]]
+    segments = [1]
+    unknown_stride = ir.ShapedType.get_dynamic_stride_or_offset()
+    unknown_size = ir.ShapedType.get_dynamic_size()
+    for name, values, numbers, mark in (
+        ("static_offsets", [parts[1]], [known_offset], unknown_stride),
+        ("static_sizes", sizes, list(kind.shape), unknown_size),
+        ("static_strides", strides, known_strides, unknown_stride),
+    ):
+        static[name] = ir.DenseI64ArrayAttr.get(numbers)
+        dynamic = [value for value, given in zip(values, numbers, strict=True) if given == mark]
+        operands += dynamic
+        segments.append(len(dynamic))
+    static["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments)
+    emit.replace(emit.value("memref.reinterpret_cast", operands, kind, static))
+
+
 def _expand_product(op: ir.Operation, _: Lowering) -> None:
     """Expand ``memref.atomic_rmw`` of a product to a compare-and-exchange loop."""
     function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
@@ -167,6 +212,7 @@ EXPAND_CASTS: Pass[Lowering] = Pass(name="expand-vector-type-casts", run=_expand
 EXPAND_REALLOC: Pass[Lowering] = upstream(
     "expand-realloc", "builtin.module(expand-realloc)", only_for=("memref.realloc",)
 )
+EXPAND_SHAPES = rewriting("expand-unknown-shapes", {"memref.expand_shape": _expand_shape})
 EXPAND_COPIES = rewriting("expand-copies", {"memref.copy": _expand_copy})
 EXPAND_ATOMIC_PRODUCTS = rewriting("expand-atomic-products", {"memref.atomic_rmw": _expand_product})
 FLOAT_ATOMICS_TO_INTEGERS = rewriting(

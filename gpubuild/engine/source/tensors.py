@@ -169,6 +169,54 @@ def _generalize(module: ir.Module, _: TensorLowering) -> None:
     interpreter.apply_named_sequence(module, sequence, schedule)
 
 
+def _inits_to_inputs(module: ir.Module, _: TensorLowering) -> None:
+    """Pass what an elementwise operation reads of its results' former values as inputs, if another may use it.
+
+    The two may be fused. If the user has more dimensions, its iterations would change one element several
+    times, and each would read what another has written.
+    """
+    for op in operations(module.operation, ("linalg.generic",)):
+        inputs = int(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0])
+        inits = list(op.operands)[inputs:]
+        block = op.regions[0].blocks[0]
+        reads = any(list(argument.uses) for argument in list(block.arguments)[inputs:])
+        is_parallel = all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
+        if not (reads and is_parallel and any(_is_input(use) for r in op.results for use in r.uses)):
+            continue
+        emit = Emitter(op)
+        maps = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+        attributes = {
+            "indexing_maps": ir.ArrayAttr.get([*maps, *maps[inputs:]]),
+            "iterator_types": op.attributes["iterator_types"],
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([inputs + len(inits), len(inits)]),
+        }
+        operands = [*op.operands, *(_empty_like(emit, init) for init in inits)]
+        new = emit.op("linalg.generic", operands, [r.type for r in op.results], attributes, regions=1)
+        block.append_to(new.regions[0])
+        for init in inits:
+            block.add_argument(ir.ShapedType(init.type).element_type, op.location)
+        for old, result in zip(op.results, new.results, strict=True):
+            old.replace_all_uses_with(result)
+        op.erase()
+
+
+def _is_input(use: ir.OpOperand) -> bool:
+    user = use.owner.operation
+    if user.name != "linalg.generic":
+        return False
+    return use.operand_number < int(ir.DenseI32ArrayAttr(user.attributes["operandSegmentSizes"])[0])
+
+
+def _empty_like(emit: Emitter, tensor: ir.Value) -> ir.Value:
+    kind = ir.RankedTensorType(tensor.type)
+    sizes = [
+        emit.value("tensor.dim", [tensor, emit.constant(number)], ir.IndexType.get())
+        for number in range(kind.rank)
+        if kind.is_dynamic_dim(number)
+    ]
+    return emit.value("tensor.empty", sizes, kind)
+
+
 def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
     """Forbid writes to the caller's tensors, which upstream allows by default.
 
@@ -288,6 +336,7 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("inline-calls", "builtin.module(inline,symbol-dce,canonicalize,cse)"),
     Pass(name="elementwise-to-linalg", run=_elementwise_to_linalg),
     Pass(name="generalize-elementwise", run=_generalize),
+    Pass(name="inits-to-inputs", run=_inits_to_inputs),
     upstream("fuse-elementwise", _FUSE),
     Pass(name="separate-fills", run=_separate_fills),
     Pass(name="keep-carried-tensors", run=lambda module, _: carried_tensors.keep_carried(module.operation)),

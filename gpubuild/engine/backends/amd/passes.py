@@ -167,7 +167,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),
         TO_LOOPS,
-        TO_BLOCKS,
+        *TO_BLOCKS,
         upstream("convert-to-rocdl", _convert),
         FINISH_LLVM,
     ),

@@ -54,6 +54,7 @@ from gpubuild.engine.legalize import (
     all_reduce,
     debug_variables,
     matrices,
+    memory_ops,
     memory_spaces,
     subgroup_reduce,
     subgroup_shuffle,
@@ -172,6 +173,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
     Pass(name="hoist-vector-allocations", run=hoist_allocations),
     workarounds.KEEP_SIGNED_ZEROS,
+    memory_ops.EXPAND_SHAPES,
     # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
     upstream(
         "lower-to-llvm",

@@ -129,7 +129,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         upstream("attach-target", _attach_target),
         TO_LOOPS,
         Pass(name="convert-nvgpu-in-loops", run=_convert_nvgpu_in_loops),
-        TO_BLOCKS,
+        *TO_BLOCKS,
         upstream(
             "convert-to-nvvm",
             "builtin.module(gpu.module(convert-nvgpu-to-nvvm,convert-vector-to-llvm,convert-index-to-llvm,"

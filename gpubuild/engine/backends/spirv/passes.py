@@ -120,7 +120,7 @@ PASSES: tuple[Pass[SpirvLowering], ...] = (
             "arith-emulate-unsupported-floats{source-types=bf16 target-type=f32}))",
         ),
         TO_LOOPS,
-        TO_BLOCKS,
+        *TO_BLOCKS,
         upstream("expand-bf16", "builtin.module(gpu.module(arith-expand{include-bf16=true}))"),
         upstream(
             "convert-to-nvvm",
