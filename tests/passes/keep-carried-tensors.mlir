@@ -86,3 +86,30 @@ func.func @deeper(%a: tensor<4xf32>, %n: index, %v: f32) -> tensor<4xf32> {
 // CHECK: materialize_in_destination
 // CHECK-NOT: materialize_in_destination
 // CHECK: return
+
+// What is yielded twice, and what may be computed in the buffer of another carried tensor, is copied. Branches
+// have buffers of their own.
+func.func @h(%a: tensor<4xf32>, %b: tensor<4xf32>, %n: index, %p: i1) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r:3 = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a, %y = %b, %z = %a)
+      -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+    %s = linalg.exp ins(%b : tensor<4xf32>) outs(%y : tensor<4xf32>) -> tensor<4xf32>
+    %w = scf.if %p -> tensor<4xf32> {
+      %e = tensor.empty() : tensor<4xf32>
+      %t = linalg.exp ins(%a : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      scf.yield %t : tensor<4xf32>
+    } else {
+      scf.yield %b : tensor<4xf32>
+    }
+    scf.yield %s, %s, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %r#0, %r#1, %r#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+// CHECK-LABEL: func.func @h
+// CHECK: iter_args([[X:%.*]] = %arg0, [[Y:%.*]] = %arg1, [[Z:%.*]] = %arg0)
+// CHECK: [[S:%.*]] = linalg.exp ins(%arg1 : tensor<4xf32>) outs([[Y]]
+// CHECK: bufferization.alloc_tensor()
+// CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[S]])
+// CHECK: bufferization.materialize_in_destination [[COPY]] in [[X]]
+// CHECK: bufferization.materialize_in_destination [[S]] in [[Y]]

@@ -33,11 +33,31 @@ def keep_carried(module: ir.Operation) -> None:
         }
         for number in changed if kept else ():
             # Loops may swap tensors, so these are read before one is written.
-            if _may_be_part(end.operands[number], list(block.arguments)):
-                end.operands[number] = copied(end, end.operands[number])
+            value = end.operands[number]
+            arguments = list(block.arguments)
+            own = arguments.pop(1 + number)
+            repeats = value in list(end.operands)[:number]
+            if repeats or _may_be_part(value, [own]) or _may_be_in_place(value, arguments):
+                end.operands[number] = copied(end, value)
         for number, carried in kept.items():
+            _allocate_in_branches(end.operands[number])
             operands = [end.operands[number], carried]
             end.operands[number] = Emitter(end).value(_IN_DESTINATION, operands, carried.type)
+
+
+def _allocate_in_branches(value: ir.Value) -> None:
+    """Allocate what the branches that ``value`` comes from compute into.
+
+    Upstream's pass would have a branch write to where the loop puts it, and then refuse that.
+    """
+    op = defining_op(value)
+    if op is None or op.name not in _CHOICES:
+        return
+    for empty in operations(op, ("tensor.empty",)):
+        sizes = list(empty.operands)
+        segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0, 0])}
+        emit = Emitter(empty)
+        emit.replace(emit.value("bufferization.alloc_tensor", sizes, empty.results[0].type, segments))
 
 
 def _begun(value: ir.Value) -> ir.Value:
@@ -66,6 +86,15 @@ def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
     if op is not None and op.name in _CHOICES:
         return any(_may_be_part(arm, whole) for arm in _of_equal_shape(op, ir.OpResult(value).result_number))
     return value in whole
+
+
+def _may_be_in_place(value: ir.Value, others: list[ir.Value]) -> bool:
+    """Return whether ``value`` may be in the buffer of one of ``others``, changed or not."""
+    op = defining_op(value)
+    if op is None:
+        return value in others
+    before = op.operands[:1] if op.name in _VIEWS else _of_equal_shape(op, ir.OpResult(value).result_number)
+    return any(_may_be_in_place(one, others) for one in before)
 
 
 def _keeps_shape(yielded: ir.Value, carried: ir.Value, initial: ir.Value) -> bool:

@@ -58,6 +58,7 @@ _BUFFERIZE = (
     "func.func(linalg-generalize-named-ops),canonicalize,cse)"
 )
 _LOOPS = "builtin.module(func.func(convert-linalg-to-parallel-loops),fold-memref-alias-ops,canonicalize,cse)"
+_RESHAPES = ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape")
 # An error of the passes, a part of its source line, and what to do about it.
 _HINTS = (
     ("op was not bufferized", "tosa.", "write `pipeline: tosa`, which lowers TOSA, too"),
@@ -181,7 +182,7 @@ def _inits_to_inputs(module: ir.Module, _: TensorLowering) -> None:
         block = op.regions[0].blocks[0]
         reads = any(list(argument.uses) for argument in list(block.arguments)[inputs:])
         is_parallel = all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
-        if not (reads and is_parallel and any(_is_input(use) for r in op.results for use in r.uses)):
+        if not (reads and is_parallel and any(map(_feeds_another, op.results))):
             continue
         emit = Emitter(op)
         maps = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
@@ -200,11 +201,17 @@ def _inits_to_inputs(module: ir.Module, _: TensorLowering) -> None:
         op.erase()
 
 
-def _is_input(use: ir.OpOperand) -> bool:
-    user = use.owner.operation
-    if user.name != "linalg.generic":
-        return False
-    return use.operand_number < int(ir.DenseI32ArrayAttr(user.attributes["operandSegmentSizes"])[0])
+def _feeds_another(result: ir.Value) -> bool:
+    """Return whether a ``linalg.generic`` has ``result`` as an input, maybe in another shape."""
+    for use in result.uses:
+        user = use.owner.operation
+        if user.name in _RESHAPES and _feeds_another(user.results[0]):
+            return True
+        if user.name == "linalg.generic":
+            inputs = int(ir.DenseI32ArrayAttr(user.attributes["operandSegmentSizes"])[0])
+            if use.operand_number < inputs:
+                return True
+    return False
 
 
 def _empty_like(emit: Emitter, tensor: ir.Value) -> ir.Value:
