@@ -113,3 +113,19 @@ func.func @h(%a: tensor<4xf32>, %b: tensor<4xf32>, %n: index, %p: i1) -> (tensor
 // CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[S]])
 // CHECK: bufferization.materialize_in_destination [[COPY]] in [[X]]
 // CHECK: bufferization.materialize_in_destination [[S]] in [[Y]]
+
+// Of a choice, the arm that is carried is copied.
+func.func @choice(%a: tensor<4xf32>, %b: tensor<4xf32>, %n: index, %p: i1) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> tensor<4xf32> {
+    %y = arith.select %p, %b, %x : tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @choice
+// CHECK: iter_args([[X:%.*]] = %arg0)
+// CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[X]])
+// CHECK: [[Y:%.*]] = arith.select %arg3, %arg1, [[COPY]]
+// CHECK: bufferization.materialize_in_destination [[Y]] in [[X]]

@@ -34,11 +34,12 @@ def keep_carried(module: ir.Operation) -> None:
         for number in changed if kept else ():
             # Loops may swap tensors, so these are read before one is written.
             value = end.operands[number]
-            arguments = list(block.arguments)
-            own = arguments.pop(1 + number)
-            repeats = value in list(end.operands)[:number]
-            if repeats or _may_be_part(value, [own]) or _may_be_in_place(value, arguments):
+            others = list(block.arguments)
+            own = others.pop(1 + number)
+            if value in list(end.operands)[:number]:
                 end.operands[number] = copied(end, value)
+            else:
+                _copy_where_shared(end, number, own, others)
         for number, carried in kept.items():
             _allocate_in_branches(end.operands[number])
             operands = [end.operands[number], carried]
@@ -76,6 +77,27 @@ def copied(before: ir.Operation, tensor: ir.Value) -> ir.Value:
     """Return a copy of ``tensor`` in a buffer of its own."""
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1, 0])}
     return Emitter(before).value("bufferization.alloc_tensor", [tensor], tensor.type, segments)
+
+
+def _copy_where_shared(user: ir.Operation, number: int, own: ir.Value, others: list[ir.Value]) -> None:
+    """Copy an operand that may be a part of ``own``, or be in the buffer of one of ``others``.
+
+    Of a choice, the arms are copied that are so: upstream refuses to copy what was chosen.
+    """
+    value = user.operands[number]
+    op = defining_op(value)
+    if op is not None and op.name in _CHOICES:
+        for end, arm in _arms(op, ir.OpResult(value).result_number):
+            _copy_where_shared(end, arm, own, others)
+    elif _may_be_part(value, [own]) or _may_be_in_place(value, others):
+        user.operands[number] = copied(user, value)
+
+
+def _arms(choice: ir.Operation, result: int) -> list[tuple[ir.Operation, int]]:
+    """Return the operands that a result is one of: operations, and numbers of operands."""
+    if choice.name == "arith.select":
+        return [(choice, 1), (choice, 2)]
+    return [(list(region.blocks[0])[-1].operation, result) for region in choice.regions]
 
 
 def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
@@ -129,10 +151,8 @@ def _of_equal_shape(op: ir.Operation, result: int) -> list[ir.Value]:
         return [op.operands[len(op.operands) - len(op.results) + result]]
     if op.name in _INTO:
         return [op.operands[1]]
-    if op.name == "arith.select":
-        return list(op.operands)[1:]
     if op.name in _CHOICES:
-        return [list(region.blocks[0])[-1].operation.operands[result] for region in op.regions]
+        return [end.operands[number] for end, number in _arms(op, result)]
     if op.name == "scf.for":
         carried = op.regions[0].blocks[0].arguments[1 + result]
         yielded = list(op.regions[0].blocks[0])[-1].operation.operands[result]
