@@ -171,9 +171,9 @@ def _generalize(module: ir.Module, _: TensorLowering) -> None:
 
 
 def _inits_to_inputs(module: ir.Module, _: TensorLowering) -> None:
-    """Pass what an elementwise operation reads of its results' former values as inputs, if another may use it.
+    """Let an elementwise operation read what it changes from inputs, if it feeds another one.
 
-    The two may be fused. If the user has more dimensions, its iterations would change one element several
+    The two may be fused. If the other has more dimensions, its iterations would change one element several
     times, and each would read what another has written.
     """
     for op in operations(module.operation, ("linalg.generic",)):

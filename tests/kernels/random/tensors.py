@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 DTYPES = {"i8": np.int8, "i32": np.int32, "i64": np.int64}
 SIZES = [1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 40, 64, 100]
 LARGEST = 20_000  # elements
+FILLED = -3  # what results begin with
 COMBINE: dict[str, np.ufunc] = {
     "addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxsi": np.maximum, "minsi": np.minimum,
     "xori": np.bitwise_xor, "andi": np.bitwise_and, "ori": np.bitwise_or,
@@ -209,68 +210,37 @@ class TensorFunction:
 
     def _generic(self) -> bool:
         """Compute from elements of some tensors, with or without a reduction, one or two results."""
-        rng = self.random
         first = self._pick()
         if first is None:
             return False
         # Upstream drops what a reduction of no elements begins with, if the body does not need it.
-        reduces = first.rank > 0 and all(first.sizes) and rng.random() < 0.4
-        order = list(range(first.rank))
-        if rng.random() < 0.3:
-            rng.shuffle(order)
-        sizes = [first.sizes[order.index(d)] for d in range(first.rank)]
-        if rng.random() < 0.25 and len(sizes) < 4 and not reduces:
-            sizes.append(rng.choice(self._sizes))
-        rank, kind = len(sizes), rng.choice(self._kinds)
-        inputs = [(first, order)]
-        for _ in range(rng.choice([0, 0, 1, 1, 2])):
-            other = self._pick(lambda v: v.rank <= rank)
-            chosen = self._fitting(other, sizes) if other else None
-            if other and chosen is not None:
-                inputs.append((other, chosen))
+        reduces = first.rank > 0 and all(first.sizes) and self.random.random() < 0.4
+        sizes, inputs = self._iterations(first, may_add=not reduces)
+        rank, kind = len(sizes), self.random.choice(self._kinds)
         covered = sorted({d for _, chosen in inputs for d in chosen})
-        reduced = rng.sample(covered, rng.randint(1, min(2, len(covered)))) if reduces else []
-        layouts = [
-            [d for d in range(rank) if d not in reduced]
-            for _ in range(1 if reduces else rng.choice([1, 1, 2]))
-        ]
-        for layout in layouts:
-            if rng.random() < 0.3:
-                rng.shuffle(layout)
+        reduced = self.random.sample(covered, self.random.randint(1, min(2, len(covered)))) if reduces else []
+        layouts = [[d for d in range(rank) if d not in reduced]]
+        layouts *= 1 if reduces else self.random.choice([1, 1, 2])
+        layouts = [self._shuffled(layout) for layout in layouts]
         if prod(sizes) > 4 * LARGEST or prod(sizes[d] for d in layouts[0]) > LARGEST:
             return False
-        starts, outs, results = [], [], list[Tensor]()
-        for layout in layouts:
-            shape = tuple(sizes[d] for d in layout)
-            init = self._pick(lambda v: v.sizes == shape and v.kind == kind) if rng.random() < 0.35 else None  # noqa: B023
-            results.append(self._tensor(shape, kind, init.known if init else None))
-            number = rng.randint(-3, 3)
-            is_filled = reduces or rng.random() < 0.1
-            outs.append(
-                init.name
-                if init
-                else self._filled(results[-1], number)
-                if is_filled
-                else self._empty(results[-1])
-            )
-            starts.append((init, number))
+        begins = [self._begin([sizes[d] for d in layout], kind, reduces) for layout in layouts]
+        results = [result for result, _, _ in begins]
         body = len(self._lines)
         names = [self._name() for _ in (*inputs, *results)]
         terms: list[Term] = [
             (self._converted(name, value.kind, kind), self._spread(value, chosen, rank, kind))
             for name, (value, chosen) in zip(names, inputs, strict=False)
         ]
-        for name, result, layout, (init, _) in zip(
-            names[len(inputs) :], results, layouts, starts, strict=True
-        ):
-            if init and not reduces and rng.random() < 0.6:
-                old = Tensor(init.name, kind, result.sizes, result.known)
-                terms.append((name, self._spread(old, layout, rank, kind)))
+        for name, layout, (_, out, init) in zip(names[len(inputs) :], layouts, begins, strict=True):
+            if init and not reduces and self.random.random() < 0.6:
+                terms.append((name, self._spread(replace(init, name=out), layout, rank, kind)))
         terms += self._more_terms(kind, sizes)
         yields = [
-            self._combined(kind, terms[:: 1 - 2 * n], rng.choice([0, 0, 1, 2])) for n in range(len(results))
+            self._combined(kind, terms[:: 1 - 2 * n], self.random.choice([0, 0, 1, 2]))
+            for n in range(len(results))
         ]
-        combine = rng.choice(REDUCE)
+        combine = self.random.choice(REDUCE)
         inside = [name for name, _ in yields]
         if reduces:
             inside = [self._let(f"arith.{combine} {names[-1]}, {inside[0]} : {kind}")]
@@ -278,26 +248,26 @@ class TensorFunction:
         maps = [", ".join(f"d{d}" for d in chosen) for chosen in (*(c for _, c in inputs), *layouts)]
         all_dimensions = ", ".join(f"d{d}" for d in range(rank))
         of_maps = ", ".join(f"affine_map<({all_dimensions}) -> ({one})>" for one in maps)
-        types = [v.type for v in results]
+        types = ", ".join(v.type for v in results)
         group = self._name()
         scalars = zip(names, [*(v.kind for v, _ in inputs), *[kind] * len(results)], strict=True)
         self._lines[body:] = [
             f"{group}:{len(results)} = linalg.generic",
             f"  {{indexing_maps = [{of_maps}], iterator_types = [{kinds}]}}",
             f"  ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})",
-            f"  outs({', '.join(outs)} : {', '.join(types)}) {{",
+            f"  outs({', '.join(out for _, out, _ in begins)} : {types}) {{",
             f"^bb0({', '.join(f'{name}: {of}' for name, of in scalars)}):",
             *self._lines[body:],
             f"  linalg.yield {', '.join(inside)} : {', '.join([kind] * len(results))}",
-            f"}} -> ({', '.join(types)})",
+            f"}} -> ({types})",
         ]
-        results = [Tensor(f"{group}#{n}", v.kind, v.sizes, v.known) for n, v in enumerate(results)]
+        results = [replace(v, name=f"{group}#{n}") for n, v in enumerate(results)]
         self._values += results
 
         def step(arrays: Arrays) -> None:
             dtype = DTYPES[kind]
-            for result, layout, (_, run), (init, number) in zip(
-                results, layouts, yields, starts, strict=True
+            for result, layout, (_, run), (_, out, init) in zip(
+                results, layouts, yields, begins, strict=True
             ):
                 array = np.broadcast_to(run(arrays), sizes).astype(dtype)
                 if reduces:
@@ -306,11 +276,39 @@ class TensorFunction:
                 rest = sorted(layout)
                 array = array.transpose([rest.index(d) for d in layout])
                 if reduces:
-                    array = COMBINE[combine](arrays[init.name] if init else dtype(number), array)
+                    array = COMBINE[combine](arrays[out] if init else dtype(FILLED), array)
                 arrays[result.name] = np.array(array, dtype)
 
         self._steps.append(step)
         return True
+
+    def _iterations(
+        self, first: Tensor, *, may_add: bool
+    ) -> tuple[list[int], list[tuple[Tensor, list[int]]]]:
+        """Sizes of loops over ``first``, and what they read: tensors, and a loop for each dimension."""
+        order = self._shuffled(list(range(first.rank)))
+        sizes = [first.sizes[order.index(d)] for d in range(first.rank)]
+        if may_add and len(sizes) < 4 and self.random.random() < 0.25:
+            sizes.append(self.random.choice(self._sizes))
+        inputs = [(first, order)]
+        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
+            other = self._pick(lambda v: v.rank <= len(sizes))
+            chosen = self._fitting(other, sizes) if other else None
+            if other and chosen is not None:
+                inputs.append((other, chosen))
+        return sizes, inputs
+
+    def _begin(self, sizes: list[int], kind: str, reduces: bool) -> tuple[Tensor, str, Tensor | None]:
+        """A result, the name of what it is written to, and the tensor of this name, if it has a value."""
+        init = self._pick(lambda v: v.sizes == tuple(sizes) and v.kind == kind)
+        if init and self.random.random() < 0.5:
+            return self._tensor(sizes, kind, init.known), init.name, init
+        result = self._tensor(sizes, kind)
+        is_filled = reduces or self.random.random() < 0.1
+        return result, self._filled(result, FILLED) if is_filled else self._empty(result), None
+
+    def _shuffled(self, dimensions: list[int]) -> list[int]:
+        return self.random.sample(dimensions, len(dimensions)) if self.random.random() < 0.3 else dimensions
 
     def _more_terms(self, kind: str, sizes: list[int]) -> list[Term]:
         """An index, an element of a tensor at some index, a constant."""
@@ -346,12 +344,12 @@ class TensorFunction:
         if prod(result.sizes) > LARGEST:
             return False
         init = self._pick(lambda v: (v.type, v.sizes) == (result.type, result.sizes))
-        out = init.name if init else self._filled(result, 1)
+        out = init.name if init else self._filled(result, FILLED)
         name = "matmul" if a.rank == 2 else "batch_matmul"
         ins = f"ins({a.name}, {b.name} : {a.type}, {b.type})"
         text = f"linalg.{name} {ins} outs({out} : {result.type}) -> {result.type}"
         return self._add(result, text, lambda arrays: (
-            (arrays[init.name] if init else 1) + arrays[a.name] @ arrays[b.name]
+            (arrays[init.name] if init else FILLED) + arrays[a.name] @ arrays[b.name]
         ))  # fmt: skip
 
     def _convolution(self) -> bool:
@@ -364,13 +362,15 @@ class TensorFunction:
         w = Tensor(self._name(), a.kind, window, known)
         self._lines.append(f"{w.name} = arith.constant dense<{weights.tolist()}> : {w.type}")
         result = self._tensor([n - k + 1 for n, k in zip(a.sizes, window, strict=True)], a.kind)
-        out = self._filled(result, 1)
+        out = self._filled(result, FILLED)
         ins = f"ins({a.name}, {w.name} : {a.type}, {w.type})"
         text = f"linalg.conv_{a.rank}d {ins} outs({out} : {result.type}) -> {result.type}"
 
         def compute(arrays: Arrays) -> np.ndarray:
             windows = np.lib.stride_tricks.sliding_window_view(arrays[a.name], window)
-            return 1 + np.sum(windows * weights, axis=tuple(range(a.rank, 2 * a.rank)), dtype=weights.dtype)
+            return FILLED + np.sum(
+                windows * weights, axis=tuple(range(a.rank, 2 * a.rank)), dtype=weights.dtype
+            )
 
         return self._add(result, text, compute)
 
@@ -381,8 +381,8 @@ class TensorFunction:
     def _elementwise(self) -> bool:
         """A named operation, or `arith` on whole tensors."""
         a = self._pick()
-        b = a and self._pick(lambda v: v is not a and (v.type, v.sizes) == (a.type, a.sizes))
-        if a is None or b is None:  # upstream crashes at x ^ x of an unknown shape
+        b = a and self._pick(lambda v: (v.type, v.sizes) == (a.type, a.sizes))
+        if a is None or b is None:
             return False
         result = self._tensor(a.sizes, a.kind, a.known)
         if self.random.random() < 0.5:
@@ -390,7 +390,7 @@ class TensorFunction:
             ins, out = f"ins({a.name}, {b.name} : {a.type}, {b.type})", self._empty(result)
             text, run = f"linalg.{name} {ins} outs({out} : {a.type}) -> {a.type}", NAMED[name]
         else:
-            name = self.random.choice(list(COMBINE))
+            name = self.random.choice(list(COMBINE)[:5])  # upstream crashes at x ^ x of an unknown shape
             text, run = f"arith.{name} {a.name}, {b.name} : {a.type}", COMBINE[name]
         return self._add(result, text, lambda arrays: run(arrays[a.name], arrays[b.name]))
 
