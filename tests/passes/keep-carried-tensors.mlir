@@ -129,3 +129,22 @@ func.func @choice(%a: tensor<4xf32>, %b: tensor<4xf32>, %n: index, %p: i1) -> te
 // CHECK: [[COPY:%.*]] = bufferization.alloc_tensor() copy([[X]])
 // CHECK: [[Y:%.*]] = arith.select %arg3, %arg1, [[COPY]]
 // CHECK: bufferization.materialize_in_destination [[Y]] in [[X]]
+
+// What a while loop returns may be in the buffer that it began with.
+func.func @while(%a: tensor<4xf32>, %n: index, %p: i1) -> tensor<4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%x = %a) -> tensor<4xf32> {
+    %y = scf.while (%z = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+      scf.condition(%p) %z : tensor<4xf32>
+    } do {
+    ^bb0(%z: tensor<4xf32>):
+      scf.yield %z : tensor<4xf32>
+    }
+    scf.yield %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @while
+// CHECK: [[Y:%.*]] = scf.while
+// CHECK: bufferization.alloc_tensor() copy([[Y]])

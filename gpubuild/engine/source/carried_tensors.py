@@ -115,6 +115,8 @@ def _may_be_in_place(value: ir.Value, others: list[ir.Value]) -> bool:
     op = defining_op(value)
     if op is None:
         return value in others
+    if op.name == "scf.while":  # upstream refuses to overwrite what it began with
+        return True
     before = op.operands[:1] if op.name in _VIEWS else _of_equal_shape(op, ir.OpResult(value).result_number)
     return any(_may_be_in_place(one, others) for one in before)
 
