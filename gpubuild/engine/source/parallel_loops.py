@@ -31,6 +31,7 @@ _MAY_USE_MEMORY = ("memref", "vector", "func", "gpu", "linalg")
 # Dialects of the operations that a kernel may contain.
 _IN_KERNELS = frozenset({"arith", "math", "memref", "scf", "affine", "index", "complex", "vector"})
 _NOT_IN_KERNELS = frozenset({"memref.alloc", "memref.dealloc", "memref.copy", "memref.realloc", "scf.forall"})
+_ALLOCATIONS = frozenset({"memref.alloc", "memref.alloca", "memref.get_global", "gpu.alloc"})
 _LAUNCH_SEGMENTS = (0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
 
 
@@ -182,17 +183,41 @@ def may_alias(left: ir.Value, right: ir.Value) -> bool:
     """Return whether two memrefs may share elements.
 
     Allocations and constants are memory of their own. So are the arguments of functions that return
-    results, see ``bufferize.result``.
+    results, see ``bufferize.result``. A choice is one of its arms; other memrefs may be any memory.
     """
-    left, right = root(left), root(right)
-    return left == right or not (_is_apart(left) or _is_apart(right))
+    some, others = _origins(root(left)), _origins(root(right))
+    if some is None or others is None:
+        return True
+    return any(a == b or not (_is_apart(a) or _is_apart(b)) for a in some for b in others)
+
+
+def _origins(value: ir.Value) -> list[ir.Value] | None:
+    """Return what ``value`` may be: allocations, variables, arguments of the function; none if unknown."""
+    op = defining_op(value)
+    if op is None:
+        function = value.owner.owner.operation
+        is_argument = function.name == "func.func" and value.owner == function.regions[0].blocks[0]
+        return [value] if is_argument else None
+    if op.name in _ALLOCATIONS:
+        return [value]
+    if op.name == "arith.select":
+        arms = list(op.operands)[1:]
+    elif op.name in ("scf.if", "scf.index_switch"):
+        number = ir.OpResult(value).result_number
+        arms = [list(region.blocks[0])[-1].operands[number] for region in op.regions]
+    else:
+        return None
+    found: list[ir.Value] = []
+    for arm in arms:
+        origins = _origins(root(arm))
+        if origins is None:
+            return None
+        found += origins
+    return found
 
 
 def _is_apart(value: ir.Value) -> bool:
-    op = defining_op(value)
-    if op is not None:
-        return op.name in ("memref.alloc", "memref.alloca", "memref.get_global", "gpu.alloc")
-    return is_result(value)
+    return defining_op(value) is not None or is_result(value)
 
 
 def is_result(value: ir.Value) -> bool:
