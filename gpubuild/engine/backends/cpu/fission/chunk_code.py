@@ -161,9 +161,18 @@ class ChunkCode:
             is_some, width, height = part
             both = if_op(spot.emit, is_some, [], 2)
             some, spot = (spot.before(terminator(region.blocks[0])) for region in both.regions)
-            inside = replace(self, chunk=replace(self.chunk, width=width, height=height, is_whole=False))
-            inside._fill(inside._cut(body, some), some)
+            chunk = replace(self.chunk, width=width, height=height, is_whole=False)
+            if chunk.rows > 1:  # a single row is common: a vector times a matrix
+                one = self.chunk.extents.one
+                both = if_op(some.emit, some.emit.compare(Compare.EQ, height, one), [], 2)
+                single, some = (some.before(terminator(region.blocks[0])) for region in both.regions)
+                self._of_part(replace(chunk, rows=1, height=one), body, single)
+            self._of_part(chunk, body, some)
         self._fill([op], spot)
+
+    def _of_part(self, chunk: Chunk, body: Sequence[ir.Operation], spot: _Spot) -> None:
+        inside = replace(self, chunk=chunk)
+        inside._fill(inside._cut(body, spot), spot)
 
     def _part_within(self, op: ir.Operation, emit: Emitter) -> tuple[ir.Value, ir.Value, ir.Value] | None:
         """Return how many columns and rows a bounds check around loops in vectors lets pass.
