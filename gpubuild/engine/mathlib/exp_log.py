@@ -12,6 +12,7 @@ below 2^-58; the exponential's are Taylor's. Those of f32 are least squares on C
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import factorial
 
@@ -101,8 +102,20 @@ _EXP2 = _Base(
 )
 
 
+def _without_underflow(x: Real, least: float, exponential: Callable[[Real], Real]) -> Real:
+    """Return 0 below ``least``. CPUs need ten times as long for a product that is rounded to 0.
+
+    Such arguments are common: softmax of what a mask excludes.
+    """
+    is_zero = x.compare("olt", least)
+    return is_zero.select(0.0, exponential(is_zero.select(0.0, x)))
+
+
 def _exponential_f32(base: _Base, x: Real) -> Real:
-    x = x.at_most(base.most).at_least(base.least)
+    return _without_underflow(x.at_most(base.most), base.least, partial(_power_f32, base))
+
+
+def _power_f32(base: _Base, x: Real) -> Real:
     shifted = x.fma(base.steps, ROUND["float"])
     whole = shifted - ROUND["float"]
     r = whole.fma(-base.high, x)
@@ -129,7 +142,10 @@ def exp_short(x: Real) -> Real:
 
 def _exponential(base: str, x: Real) -> Real:
     most, least = (710.0, -746.0) if base == "exp" else (1025.0, -1076.0)
-    x = x.at_most(most).at_least(least)
+    return _without_underflow(x.at_most(most), least, partial(_power, base))
+
+
+def _power(base: str, x: Real) -> Real:
     shifted = x.fma(1 / LN2 if base == "exp" else 1.0, ROUND["double"])
     whole = shifted - ROUND["double"]
     if base == "exp":
