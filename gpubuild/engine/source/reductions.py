@@ -45,6 +45,35 @@ class _Reduction:
     combine: ir.Operation
 
 
+def move_inside(function: ir.Operation) -> None:
+    """Make the loops of a reduction the innermost ones, in their order.
+
+    Around a parallel loop they would stay on the host, which then launches it in each iteration.
+    """
+    for op in operations(function, ("linalg.generic",)):
+        kinds = ir.ArrayAttr(op.attributes["iterator_types"])
+        is_reduced = ["reduction" in str(kind) for kind in kinds]
+        order = sorted(range(len(kinds)), key=lambda number: is_reduced[number])
+        if order == list(range(len(kinds))):
+            continue
+        moved = ir.AffineMap.get(
+            len(order), 0, [ir.AffineDimExpr.get(order.index(n)) for n in range(len(order))]
+        )
+        maps = [
+            ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])
+        ]
+        op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[number] for number in order])
+        op.attributes["indexing_maps"] = ir.ArrayAttr.get(
+            [
+                ir.AffineMapAttr.get(ir.AffineMap.get(len(order), 0, [e.compose(moved) for e in one.results]))
+                for one in maps
+            ]
+        )
+        for index in operations(op, ("linalg.index",)):
+            number = order.index(ir.IntegerAttr(index.attributes["dim"]).value)
+            index.attributes["dim"] = ir.IntegerAttr.get(index.attributes["dim"].type, number)
+
+
 def split(function: ir.Operation) -> None:
     """Split the reductions in a function on memrefs that have few results."""
     for op in operations(function, ("linalg.generic",)):

@@ -351,6 +351,7 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     Pass(name="separate-results", run=_separate_results),
     Pass(name="drop-deallocations", run=_drop_deallocations),
     upstream("bufferize", _BUFFERIZE),
+    Pass(name="move-reductions-inside", run=_each_function(reductions.move_inside)),
     Pass(name="split-reductions", run=_each_function(reductions.split)),
     Pass(name="linalg-to-parallel-loops", run=_to_parallel_loops),
     upstream("fold-extents", _FOLD),
