@@ -119,6 +119,10 @@ CASES: tuple[Case, ...] = (
     ),
     ("row_sums", SUM.format("r"), ("x", "c1"), lambda x, out: x.sum(1, out=out), ((1000, 1000),)),
     (
+        "column_sums", SUM.format("r").replace("(%m)", "(%n)").replace("[1]", "[0]"), ("x", "c1"),
+        lambda x, out: x.sum(0, out=out), ((1000, 1000),),
+    ),
+    (
         "softmax",
         f"{EMPTY}  %r = linalg.softmax dimension(1) ins(%x : {TABLE}) outs(%empty : {TABLE}) -> {TABLE}\n",
         ("x", "c1"), _softmax, ((1000, 1000),),
@@ -147,7 +151,7 @@ def text_of(case: Case) -> str:
     """Return the MLIR of a function."""
     name, body, columns, _, shapes = case
     arguments = ", ".join(f"%{argument}: {TABLE}" for argument in "xy"[: len(shapes)])
-    result = NUMBERS if name == "row_sums" else TABLE
+    result = NUMBERS if name.endswith("sums") else TABLE
     head = HEAD.format(name=name, arguments=arguments, result=result, columns=columns)
     if name == "transpose":  # its result has the other shape
         body = body.replace("(%m, %n)", "(%n, %m)")
@@ -194,7 +198,8 @@ def main() -> None:
         inputs = [numbers.random(shape, np.float32) for shape in shapes]
         rows = shapes[0][0]
         columns = {"product": shapes[-1][1], "product_transposed": shapes[-1][0]}.get(name, shapes[0][1])
-        out = np.empty(rows if name == "row_sums" else (rows, columns), np.float32)
+        sizes = {"row_sums": (rows,), "column_sums": (columns,)}.get(name, (rows, columns))
+        out = np.empty(sizes, np.float32)
         peer(*inputs, out)
         wanted, runs = out.copy(), [lambda: peer(*inputs, out)]  # noqa: B023 - called in this iteration
         for module in modules:
@@ -207,9 +212,9 @@ def main() -> None:
         measures = [least(run, 1) for run in runs]
         for _ in range(options.rounds):
             times = [measure() for measure in measures]
-        sizes = ", ".join(f"{shape[0]:,} x {shape[1]:,}" for shape in shapes)
+        arguments = ", ".join(f"{shape[0]:,} x {shape[1]:,}" for shape in shapes)
         ratios = " | ".join(f"{each / times[0]:.2f}" for each in times[1:])
-        print(f"| {name} | {sizes} | {times[0] * 1e6:,.0f} | {ratios} |", flush=True)
+        print(f"| {name} | {arguments} | {times[0] * 1e6:,.0f} | {ratios} |", flush=True)
 
 
 if __name__ == "__main__":
