@@ -135,10 +135,10 @@ def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -
     assert run_on_cpu(program, ASAN_OPTIONS="detect_leaks=0") == Outcome(0, "0 wrong\n", "")
 
 
-SUM = """
+DIFFERENCE = """
 func.func @sum(%x: tensor<?xf32>, %so_far: tensor<f32>) -> tensor<f32> {
   %r = linalg.reduce ins(%x : tensor<?xf32>) outs(%so_far : tensor<f32>) dimensions = [0]
-    (%a: f32, %b: f32) { %q = arith.addf %a, %b : f32 linalg.yield %q : f32 }
+    (%a: f32, %b: f32) { %q = arith.subf %a, %b : f32 linalg.yield %q : f32 }
   return %r : tensor<f32>
 }
 """
@@ -146,7 +146,7 @@ func.func @sum(%x: tensor<?xf32>, %so_far: tensor<f32>) -> tensor<f32> {
 
 def test_what_stays_on_the_host_is_a_warning(tmp_path: Path) -> None:
     yaml = project_file("sum: {sources: [sum.mlir], pipeline: linalg, product: object}")
-    write(tmp_path, {"sum.mlir": SUM, "targets.yaml": yaml})
+    write(tmp_path, {"sum.mlir": DIFFERENCE, "targets.yaml": yaml})
     outcome = gpubuild("build", cwd=tmp_path, seeded=True)
     text = outcome.out + outcome.err
     assert "sum.mlir:3:8: warning: this stays on the host: it has no parallel loop" in text

@@ -1,6 +1,8 @@
-"""Memrefs of host code: those of other addresses, and those that stand for memory of the host."""
+"""Memrefs that are other views of known memory, and those of devices that stand for memory of the host."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from mlir import ir
 
@@ -24,3 +26,34 @@ def with_address(emit: Emitter, like: ir.Value, address: ir.Value) -> ir.Value:
         position = {"position": ir.DenseI64ArrayAttr.get([field])}
         value = emit.value("llvm.insertvalue", [value, start], descriptor, position)
     return emit.cast(value, kind)
+
+
+def reinterpreted(
+    emit: Emitter,
+    memory: ir.Value,
+    kind: ir.MemRefType,
+    *,
+    offset: Sequence[ir.Value] = (),
+    sizes: Sequence[ir.Value],
+    strides: Sequence[ir.Value],
+) -> ir.Value:
+    """Return ``memory`` as a memref of type ``kind``.
+
+    Of ``offset`` (one index, or none if it is known), ``sizes`` and ``strides`` those are used that the type
+    leaves open.
+    """
+    known_strides, known_offset = kind.get_strides_and_offset()
+    open_stride, open_size = ir.ShapedType.get_dynamic_stride_or_offset(), ir.ShapedType.get_dynamic_size()
+    attributes: dict[str, ir.Attribute] = {}
+    operands, segments = [memory], [1]
+    for name, values, numbers, unknown in (
+        ("static_offsets", offset, [known_offset], open_stride),
+        ("static_sizes", sizes, list(kind.shape), open_size),
+        ("static_strides", strides, known_strides, open_stride),
+    ):
+        given = [value for value, number in zip(values, numbers, strict=False) if number == unknown]
+        attributes[name] = ir.DenseI64ArrayAttr.get(numbers)
+        segments.append(len(given))
+        operands += given
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments)
+    return emit.value("memref.reinterpret_cast", operands, kind, attributes)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.memrefs import reinterpreted
 from gpubuild.engine.legalize.subgroup_shuffle import below, last_word
 from gpubuild.support.frozen import frozen
 
@@ -347,17 +348,8 @@ def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: 
         at = emit.binary("arith.addi", at, step)
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(dynamic, [1])
-    return emit.value(
-        "memref.reinterpret_cast",
-        [parts.results[0], at],
-        ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space),
-        {
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1, 0, 0]),
-            "static_offsets": ir.DenseI64ArrayAttr.get([dynamic]),
-            "static_sizes": ir.DenseI64ArrayAttr.get([extent]),
-            "static_strides": ir.DenseI64ArrayAttr.get([1]),
-        },
-    )
+    new = ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)
+    return reinterpreted(emit, parts.results[0], new, offset=[at], sizes=(), strides=())
 
 
 def quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:

@@ -17,6 +17,7 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.memrefs import reinterpreted
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
 from gpubuild.engine.ir.query import operations, scalar_bits
 from gpubuild.engine.legalize.booleans import bytes_of
@@ -113,23 +114,8 @@ def _expand_shape(op: ir.Operation, _: Lowering) -> None:
         for dimension in reversed(group[1:]):
             inner.insert(0, emit.binary("arith.muli", inner[0], sizes[dimension]))
         strides += inner
-    known_strides, known_offset = kind.get_strides_and_offset()
-    static: dict[str, ir.Attribute] = {}
-    operands = [parts[0]]
-    segments = [1]
-    unknown_stride = ir.ShapedType.get_dynamic_stride_or_offset()
-    unknown_size = ir.ShapedType.get_dynamic_size()
-    for name, values, numbers, mark in (
-        ("static_offsets", [parts[1]], [known_offset], unknown_stride),
-        ("static_sizes", sizes, list(kind.shape), unknown_size),
-        ("static_strides", strides, known_strides, unknown_stride),
-    ):
-        static[name] = ir.DenseI64ArrayAttr.get(numbers)
-        dynamic = [value for value, given in zip(values, numbers, strict=True) if given == mark]
-        operands += dynamic
-        segments.append(len(dynamic))
-    static["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments)
-    emit.replace(emit.value("memref.reinterpret_cast", operands, kind, static))
+    made = reinterpreted(emit, parts[0], kind, offset=[parts[1]], sizes=sizes, strides=strides)
+    emit.replace(made)
 
 
 def _expand_product(op: ir.Operation, _: Lowering) -> None:

@@ -8,13 +8,15 @@ on their number alone, so that sums of floating-point numbers have the same orde
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from math import inf, nan, prod
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.memrefs import reinterpreted
 from gpubuild.engine.ir.query import defining_op, element_type, operations
-from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, is_result, parallel_loop
+from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, parallel_loop
 from gpubuild.support.frozen import frozen
 
 _LEAST_ROWS = 64  # of elements for each work-item, so that partial results are few
@@ -110,8 +112,6 @@ def _found(op: ir.Operation) -> _Reduction | None:
     results = ir.MemRefType(output.type).shape
     if not lengths or loops[-1] != tuple(range(first)) or not _is_worthwhile(results, lengths[0]):
         return None
-    if not results and all(_is_only_here(value, op) for value in inputs):
-        return None
     return _Reduction(
         op=op,
         inputs=tuple(zip(inputs, loops, strict=False)),
@@ -128,13 +128,6 @@ def _is_worthwhile(results: Sequence[int], lengths: Sequence[int]) -> bool:
     return all(extent > 0 for extent in results) and (
         prod(results) <= _MOST_RESULTS and prod(lengths) >= _LEAST_LENGTH
     )
-
-
-def _is_only_here(value: ir.Value, op: ir.Operation) -> bool:
-    """Return whether data are the caller's and no other operation uses them: to copy them costs more."""
-    users = [use.owner.operation for use in value.uses]
-    is_argument = isinstance(value.owner, ir.Block) and not is_result(value)
-    return is_argument and all(user == op or user.name == "memref.dim" for user in users)
 
 
 def _combination(op: ir.Operation) -> ir.Operation | None:
@@ -169,14 +162,15 @@ def _split(found: _Reduction) -> None:
     results = ir.MemRefType(found.output.type).shape
     extents = [emit.constant(extent) for extent in results]
     columns, one = emit.constant(WIDTH), emit.constant(1)
-    rows, rest = emit.binary("arith.divsi", length, columns), emit.binary("arith.remsi", length, columns)
-    least, most = emit.constant(_LEAST_ROWS), emit.constant(_MOST_GROUPS[bool(results)])
-    height = emit.binary("arith.maxsi", emit.binary("arith.ceildivsi", rows, most), least)
-    groups = emit.binary("arith.maxsi", emit.binary("arith.ceildivsi", rows, height), one)
-    last_group = emit.binary("arith.subi", groups, one)
+    rows = emit.binary("arith.divsi", length, columns)
+    most = emit.constant(_MOST_GROUPS[bool(results)])
+    groups = emit.binary("arith.minsi", emit.binary("arith.divsi", rows, emit.constant(_LEAST_ROWS)), most)
+    groups = emit.binary("arith.maxsi", groups, one)
+    height = emit.binary("arith.divsi", rows, groups)
+    whole = emit.binary("arith.muli", groups, height)
     count = emit.binary("arith.muli", groups, columns)
     shape = ir.MemRefType.get([*results, ir.ShapedType.get_dynamic_size()], kind)
-    partial = emit.value(
+    parts = emit.value(
         "memref.alloc", [count], shape, {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0])}
     )
 
@@ -199,20 +193,22 @@ def _split(found: _Reduction) -> None:
             return _inlined(at, body, [*values, so_far])
 
         start = inside.binary("arith.muli", group, height)
-        end = inside.binary("arith.minsi", inside.binary("arith.addi", start, height), rows)
         begin = [inside.constant(neutral, kind)]
-        value = inside.loop(end, begin, lambda at, row, v: [next_of(at, row, v[0])], lower=start)[0]
-        is_last = inside.compare(Compare.EQ, group, last_group)
-        has_more = inside.binary("arith.andi", is_last, inside.compare(Compare.SLT, column, rest))
+        value = inside.loop(
+            height, begin, lambda at, row, v: [next_of(at, at.binary("arith.addi", start, row), v[0])]
+        )[0]
+        # Of the rows behind the parts, of which the last one is shorter, each group has one.
+        row = inside.binary("arith.addi", whole, group)
+        has_more = inside.compare(Compare.SLT, element(inside, row, column), length)
         choice = inside.op("scf.if", [has_more], [kind], regions=2)
         more, none = (inside.inside(region.blocks.append()) for region in choice.regions)
-        more.op("scf.yield", [next_of(more, rows, value)], [])
+        more.op("scf.yield", [next_of(more, row, value)], [])
         none.op("scf.yield", [value], [])
-        inside.op("memref.store", [*choice.results, partial, *result, element(inside, group, column)], [])
+        inside.op("memref.store", [*choice.results, parts, *result, element(inside, group, column)], [])
 
     def join(inside: Emitter, result: list[ir.Value]) -> None:
         def next_of(at: Emitter, number: ir.Value, so_far: list[ir.Value]) -> list[ir.Value]:
-            value = at.value("memref.load", [partial, *result, number], kind)
+            value = at.value("memref.load", [parts, *result, number], kind)
             copy = at.copy(found.combine)
             for index, operand in enumerate(found.combine.operands):
                 copy.operands[index] = so_far[0] if operand == list(body.arguments)[-1] else value
@@ -226,7 +222,7 @@ def _split(found: _Reduction) -> None:
         _parallel(emit, extents, join)
     else:
         join(emit, [])
-    emit.op("memref.dealloc", [partial], [])
+    emit.op("memref.dealloc", [parts], [])
 
 
 def _remove_flags(combine: ir.Operation) -> None:
@@ -239,17 +235,29 @@ def _remove_flags(combine: ir.Operation) -> None:
 
 
 def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int) -> ir.Value:
-    """Return a view of ``value`` in which its dimensions from that of loop ``first`` on are one."""
+    """Return a view of ``value`` in which its dimensions from that of loop ``first`` on are one.
+
+    Not by ``memref.collapse_shape``, which upstream folds into divisions of each index.
+    """
     if first not in used or used[-1] == first:
         return value
     kind, kept = ir.MemRefType(value.type), used.index(first)
-    groups = [[number] for number in range(kept)] + [list(range(kept, kind.rank))]
+    index = ir.IndexType.get()
+    extents = [
+        emit.value("memref.dim", [value, emit.constant(number)], index)
+        if kind.is_dynamic_dim(number)
+        else emit.constant(kind.shape[number])
+        for number in range(kind.rank)
+    ]
     whole = prod(kind.shape[kept:])
     if any(extent < 0 for extent in kind.shape[kept:]):
         whole = ir.ShapedType.get_dynamic_size()
+    sizes = [*extents[:kept], reduce(partial(emit.binary, "arith.muli"), extents[kept:])]
+    strides = [emit.constant(1)]
+    for size in reversed(sizes[1:]):
+        strides.insert(0, emit.binary("arith.muli", strides[0], size))
     new = ir.MemRefType.get([*kind.shape[:kept], whole], kind.element_type, memory_space=kind.memory_space)
-    attribute = ir.Attribute.parse(str(groups))
-    return emit.value("memref.collapse_shape", [value], new, {"reassociation": attribute})
+    return reinterpreted(emit, value, new, sizes=sizes, strides=strides)
 
 
 def _last_extent(emit: Emitter, value: ir.Value) -> ir.Value:
