@@ -43,12 +43,13 @@ def statuses(document: dict, *, but: str = "") -> set[str]:
 
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first run ever: nothing to import."""
+    """The first run ever: nothing to import. The runtime alone is there, which takes longest to compile."""
     folder = tmp_path_factory.mktemp("cold")
     project = saxpy_project(folder / "project")
+    seed(project)
     document = ci(project, recipe("With one file"), folder)
-    assert statuses(document) == {"ran"}
-    assert document["summary"]["hit_rate"] == 0.0
+    assert statuses(document, but="runtime") == {"ran"}
+    assert document["summary"]["hit_rate"] < 0.2
     return project
 
 

@@ -243,8 +243,7 @@ def test_an_edit_is_seen(project: Path, name: str) -> None:
 
 
 def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
-    compiler = "gcc" if shutil.which("gcc") else "cc"
-    env = {"GPUBUILD_CC": compiler} | shared_cache()
+    env = {"GPUBUILD_CC": "cc"} | shared_cache()
     outcome = gpubuild("build", "--json", cwd=project, env=env, code=0)
     assert outcome.document["summary"]["steps"] > 0
     folder = tmp_path / "bin"

@@ -14,6 +14,7 @@ import pytest
 from e2e.built_examples import built_examples
 from e2e.command import ROOT, edit, gpubuild, run_on_cpu, seed
 from e2e.scons_project import OK, copy_of_the_project, done, scons, the_project
+from variants import few
 
 from gpubuild.build.log import read_log
 
@@ -189,7 +190,7 @@ def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
     assert run_on_cpu(project / "out/scale/scale").code == 9
 
 
-@pytest.mark.parametrize("product", ["shared", "static", "object"])
+@pytest.mark.parametrize("product", few(["shared", "static", "object"]))
 def test_a_library_is_linked_by_scons(project: Path, product: str) -> None:
     text, _, _ = (project / "targets.yaml").read_text().partition("    tests:\n")
     (project / "targets.yaml").write_text(

@@ -51,12 +51,12 @@ def folder(tmp_path_factory) -> Path:
 
 def level_of(program: Program, *, broken: bool) -> int:
     """What LLVM makes of these rows is tested elsewhere, and what is changed on purpose need not be fast."""
-    return 3 if not broken and in_sample(program, 32) else 0
+    return 3 if not broken and in_sample(program, 64) else 0
 
 
 def is_changed(program: Program) -> bool:
     """Whether it is changed on purpose, too."""
-    return bool(program.breaks) and in_sample(program, 8)
+    return bool(program.breaks) and in_sample(program, 16)
 
 
 @pytest.fixture(scope="session")
