@@ -351,7 +351,7 @@ def test_the_hook_for_pre_commit_runs_check() -> None:
     assert not re.search(hook["files"], "main.c")
 
 
-@pytest.mark.parametrize("command", ["build", "check", "run", "test", "install"])
+@pytest.mark.parametrize("command", few(["build", "check", "run", "test", "install"], 2))
 def test_messages_for_ci_services(project: Path, command: str) -> None:
     edit(project / "scale.mlir", "memref.store", "memref.stre")
     more = ["--prefix", "p"] if command == "install" else []

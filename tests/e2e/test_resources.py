@@ -203,7 +203,7 @@ def test_more_weights_than_one_instruction_of_spirv_holds(
 
 
 def test_large_dense_constants_pass_through_no_text(tmp_path: Path, shared_cache: dict[str, str]) -> None:
-    weights = np.random.default_rng(16).standard_normal(1_500_000, dtype=np.float32)
+    weights = np.random.default_rng(16).standard_normal(5_000_000, dtype=np.float32)
     large = replace(ELEMENTS["f32"], weights=weights, expected=weights + weights)
     write(tmp_path, large)
     text = (tmp_path / "k.mlir").read_text().partition("{-#")[0]
