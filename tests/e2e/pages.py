@@ -6,7 +6,8 @@ the rest is what they print) or ``sh`` (commands only). Comments in HTML say how
 - ``<!-- project: init -->``, ``<!-- project: examples/saxpy -->``: the folder in which its commands run;
   without it an empty one.
 - ``<!-- file: NAME -->`` before a block: the block is written to that file before the commands after it.
-- ``<!-- own cache -->``: results of other pages are not to be found.
+- ``<!-- own cache -->``: results of other pages are not to be found;
+  ``<!-- own cache, with the runtime -->``: but for the compiled runtime.
 - ``<!-- not run: REASON -->`` or ``<!-- tested by FILE -->`` before a block.
 """
 
@@ -69,6 +70,7 @@ class Page:
     path: Path
     project: str
     own_cache: bool
+    has_runtime: bool
     blocks: tuple[Block, ...]
 
     @property
@@ -93,7 +95,8 @@ def read_page(path: Path) -> Page:
     return Page(
         path=path,
         project=project[1] if project else "",
-        own_cache="<!-- own cache -->" in text,
+        own_cache="<!-- own cache" in text,
+        has_runtime="<!-- own cache, with the runtime -->" in text,
         blocks=blocks,
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from e2e.command import ROOT, execute, gpubuild
 from unit.engine.cc.archives import built_archive
+from variants import few
 
 TRIPLE = "aarch64-unknown-linux-gnu"
 EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64-static", "qemu-aarch64"))), None)
@@ -121,7 +122,7 @@ def emulate(program: Path, *arguments: str, cpu: str = "cortex-a57", **variables
     return execute(*command, cwd=program.parent, env=variables).out
 
 
-@pytest.fixture(scope="module", params=["compiled here", "of wheels"])
+@pytest.fixture(scope="module", params=few(["of wheels", "compiled here"]))
 def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runtime")
     if request.param == "of wheels":

@@ -20,6 +20,7 @@ from e2e.command import execute
 from kernels.operations import groups
 from op_coverage.compiling import chip_of
 from unit.engine.device_steps import compile_params, in_child, outline_source, tools
+from variants import few
 
 from gpubuild.engine.backends import lowering
 from gpubuild.engine.backends.amd import passes as amd_passes
@@ -53,6 +54,7 @@ LINKED = re.compile(r"\b(?:func\.func|func\.call|gpu\.call|math|complex)\b")
 EXAMPLE = "examples"
 MANY = 60
 GROUPS = (*groups.GROUPS, EXAMPLE)
+ON_AMD = sorted(GROUPS, key=lambda group: group not in ("memref", "gpu: subgroups"))  # these first
 LEAST = {EXAMPLE: 8, "gpu": 40, "arith": 120, "math": 50, "memref": 50}  # kernels that need nothing of ours
 LEAST_AMD = {**LEAST, EXAMPLE: 7, "gpu": 12}  # gpu.all_reduce is ours there
 
@@ -177,8 +179,10 @@ def code(text: str) -> list[str]:
     return [line for line in FILE.sub("", text).splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("chip", ["sm_90", "gfx90a"])
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    ("group", "chip"),
+    [*((g, "sm_90") for g in GROUPS), *few((g, "gfx90a") for g in ("memref", "gpu: subgroups", *GROUPS))],
+)
 def test_llvm_ir(group: str, chip: str) -> None:
     if found := bodies(group, chip):
         text = wrap(found)

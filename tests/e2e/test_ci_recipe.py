@@ -43,12 +43,13 @@ def statuses(document: dict, *, but: str = "") -> set[str]:
 
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first run ever: nothing to import."""
+    """The first run ever: nothing to import. The runtime alone is there, which takes longest to compile."""
     folder = tmp_path_factory.mktemp("cold")
     project = saxpy_project(folder / "project")
+    seed(project)
     document = ci(project, recipe("With one file"), folder)
-    assert statuses(document) == {"ran"}
-    assert document["summary"]["hit_rate"] == 0.0
+    assert statuses(document, but="runtime") == {"ran"}
+    assert document["summary"]["hit_rate"] < 0.2
     return project
 
 
@@ -204,9 +205,9 @@ def test_the_job_summary(cold: Path, tmp_path: Path) -> None:
     (tmp_path / "build.json").write_text(json.dumps(document))
     summary = tmp_path / "summary.md"
     execute("bash", "-e", "-c", script, cwd=tmp_path, env=os.environ | {"GITHUB_STEP_SUMMARY": str(summary)})
-    ran = document["summary"]["ran"]
-    assert ran > 10
+    ran, saved = document["summary"]["ran"], document["summary"]["saved_seconds"]
+    assert ran > 9
     assert summary.read_text().splitlines() == [
-        f"{document['summary']['steps']} steps: {ran} ran, 0 cached, 0 s saved",
+        f"{document['summary']['steps']} steps: {ran} ran, 1 cached, {saved:.0f} s saved",
         "36 steps ran: ptxas changed: 12.8.93 → 12.9.86",
     ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import build_project, execute
+from variants import few
 
 KIB = 1 << 7  # elements of 8 bytes
 MIB = KIB << 10
@@ -121,7 +122,7 @@ def check(program: Path, name: str, stack_kib: int, said: str = "", **variables:
     assert (done.code, done.out, done.err) == (0, "right\n", said)
 
 
-@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("threads", few(["3", "1"]))
 @pytest.mark.parametrize("stack_kib", [64, 8192])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_thread_with_any_stack_launches_it(program: Path, name: str, stack_kib: int, threads: str) -> None:

@@ -10,10 +10,10 @@ import pytest
 from e2e.cpu_harness import Device, Module, compile_module
 from kernels.random.sums import SumKernel
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "12"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 CHIPS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-PER_MODULE = 15
+PER_MODULE = 4
 
 
 def results(module: Module, kernel: SumKernel, *, fibers: bool) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from e2e.command import Outcome, build_project, gpubuild
+from variants import few
 
 KERNELS = """module attributes {gpu.container_module} {
   gpu.module @mod {
@@ -98,7 +99,7 @@ def run(project: Path, environment: dict[str, str], what: str, threads: int) -> 
         resource.setrlimit(resource.RLIMIT_CORE, limits)
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", few([4, 1]))
 @pytest.mark.parametrize("kernel", ["loop", "fibers", "recursion"])
 def test_a_crash_is_reported_with_its_kernel(
     project: Path, shared_cache: dict[str, str], kernel: str, threads: int

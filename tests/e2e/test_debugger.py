@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from e2e.command import gpubuild, project_file, write
 from elftools.elf.elffile import ELFFile
+from variants import few
 
 VARIABLES = """\
 module attributes {gpu.container_module} {
@@ -238,7 +239,7 @@ def test_gdb_shows_the_values_of_a_work_item(
         assert all(value.startswith("0x") for name, value in shown.items() if name in {"m", "table"}), said
 
 
-@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("level", few([3, 0]))
 def test_files_of_all_targets_describe_variables(
     tmp_path: Path, shared_cache: dict[str, str], level: int
 ) -> None:

@@ -11,7 +11,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, execute, launcher, shared_cache, without_settings
+from e2e.command import ROOT, execute, launcher, seed, shared_cache, without_settings
 from e2e.pages import Block, Page, Session, pages, pattern, read_page, sessions
 
 from gpubuild.cli.parser import make_parser
@@ -70,6 +70,8 @@ def test_commands(name: str, tmp_path: Path) -> None:
         shutil.copytree(ROOT / page.project, folder)
     else:
         folder.mkdir()
+    if page.has_runtime:
+        seed(folder)
     problems = run_page(page, folder, environment)
     assert not problems, "\n\n".join(problems)
 

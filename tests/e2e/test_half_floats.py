@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from e2e.command import shared_cache
 from e2e.cpu_harness import elementwise
+from variants import few
 
 import gpubuild
 
@@ -88,18 +89,28 @@ def kernels(kind: str) -> str:
     return f"gpu.module @k {{{''.join(made)}}}\n{SUMS.format(kind=kind)}"
 
 
-@pytest.fixture(scope="module", params=["f16", "bf16"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
+# Each kind of numbers and each chip once, then the others.
+MADE = ["f16 " + CHIPS[0], "bf16 " + CHIPS[-1], "f16 " + CHIPS[-1], "bf16 " + CHIPS[0]]
 
 
-@pytest.fixture(scope="module", params=CHIPS)
-def module(request: pytest.FixtureRequest, kind: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+@pytest.fixture(scope="module", params=few(dict.fromkeys(MADE), 2))
+def made(request: pytest.FixtureRequest) -> list[str]:
+    """The kind of numbers, and the chip."""
+    return request.param.split()
+
+
+@pytest.fixture(scope="module")
+def kind(made: list[str]) -> str:
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def module(made: list[str], kind: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in shared_cache().items():
             patch.setenv(name, value)
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user-cache"))
-        return gpubuild.load(text=kernels(kind), targets={"cpu": {"chip": request.param}})
+        return gpubuild.load(text=kernels(kind), targets={"cpu": {"chip": made[1]}})
 
 
 def test_numbers(kind: str, module: Any) -> None:

@@ -12,7 +12,7 @@ VARIANTS = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX,-FMA4,-AVX512F"}
 OTHER_COPIES = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-ERMS"}  # which compute the same
 YAML = """\
 version: 1
-targets: {sm_60: {}, gfx90a: {}, cpu: {}}
+targets: {sm_60: {}, cpu: {}}
 programs:
   app: {sources: [app.mlir]}
 """

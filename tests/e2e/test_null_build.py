@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from e2e.command import ROOT, Outcome, execute, gpubuild, run_on_cpu, shared_cache, without_settings
+from variants import few
 
 HEADER = '#define TEXT "one"\n'
 MAIN = '#include <stdio.h>\n#include "inc/text.h"\nint main(void) { puts(TEXT); return 0; }\n'
@@ -98,9 +99,9 @@ def test_the_document_is_the_same(settled: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--explain",), ("-v",), ("-q",), ("-k", "-j3"), ("-q", "--explain")]
+    "arguments", few([[], ["--explain"], ["-q"], ["-v"], ["-k", "-j3"], ["-q", "--explain"]], 3)
 )
-def test_the_text_is_the_same(settled: Path, arguments: tuple[str, ...]) -> None:
+def test_the_text_is_the_same(settled: Path, arguments: list[str]) -> None:
     def lines(outcome: Outcome) -> list[str]:
         assert outcome.code == 0
         assert not outcome.err
@@ -243,8 +244,7 @@ def test_an_edit_is_seen(project: Path, name: str) -> None:
 
 
 def test_another_compiler_is_seen(project: Path, tmp_path: Path) -> None:
-    compiler = "gcc" if shutil.which("gcc") else "cc"
-    env = {"GPUBUILD_CC": compiler} | shared_cache()
+    env = {"GPUBUILD_CC": "cc"} | shared_cache()
     outcome = gpubuild("build", "--json", cwd=project, env=env, code=0)
     assert outcome.document["summary"]["steps"] > 0
     folder = tmp_path / "bin"

@@ -12,8 +12,8 @@ from kernels.random.kernel import RandomKernel, module_text
 from unit.engine.device_steps import compile_module
 
 CHIP = "spirv1.3"
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "50"))  # a longer run: more
-PER_MODULE = 50
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "25"))  # a longer run: more
+PER_MODULE = 25
 
 
 def chosen(first: int) -> dict[int, RandomKernel]:

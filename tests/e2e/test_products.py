@@ -13,6 +13,7 @@ from e2e.library_programs import ZIG_CC
 from elftools.elf.elffile import ELFFile
 from once import once
 from simulators.cuda_driver import standin
+from variants import few
 
 UNLOADING = Path(__file__).parents[1] / "unit" / "runtime" / "unloading.c"
 PROJECT = """\
@@ -198,7 +199,7 @@ extern "C" int NAME() { return count(); }
 Compiled = tuple[Path, list[str]]  # the project, and the C compiler that has made its products
 
 
-@pytest.fixture(scope="module", params=["system", "zig"])
+@pytest.fixture(scope="module", params=few(["system", "zig"]))
 def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     """With objects ``one`` and ``two`` of C++."""
     folder = tmp_path_factory.mktemp(request.param)

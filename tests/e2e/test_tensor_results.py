@@ -8,8 +8,11 @@ import pytest
 from devices import at_hand
 from e2e.command import execute, gpubuild, project_file
 from simulators.cuda_driver import standin
+from variants import VARIANTS
 
 TENSORS = Path(__file__).parent / "tensors"
+# No device here runs the code for AMD.
+TARGETS = "sm_60: {}, spirv: {}, cpu: {}" + ", gfx90a: {}" * VARIANTS
 
 
 @pytest.fixture(scope="module", params=["products", "reductions", "flow"])
@@ -19,7 +22,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp(name)
     source = os.path.relpath(TENSORS / f"{name}.mlir", folder)
     program = f"{name}: {{sources: [{source}], pipeline: linalg, product: shared}}"
-    yaml = project_file(program, targets="sm_60: {}, gfx90a: {}, spirv: {}, cpu: {}")
+    yaml = project_file(program, targets=TARGETS)
     (folder / "targets.yaml").write_text(yaml)
     outcome = gpubuild("build", cwd=folder, seeded=True, code=0)
     assert "stays on the host" not in outcome.out + outcome.err

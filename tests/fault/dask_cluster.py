@@ -54,7 +54,11 @@ class Cluster:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until so many workers have ever been registered."""
-        wait_until(lambda: (self.folder / "log").read_text().count("Registered to:") >= count)
+        wait_until(lambda: self.registered() >= count)
+
+    def registered(self) -> int:
+        """Return how many workers have ever been registered."""
+        return (self.folder / "log").read_text().count("Registered to:")
 
     def _start(
         self, module: str, *arguments: str, before: Sequence[str] = (), **variables: str

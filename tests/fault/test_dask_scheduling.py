@@ -11,6 +11,7 @@ from e2e.command import ROOT, gpubuild, run_module, seed
 from e2e.scons_project import copy_of_the_project, scons, the_project
 from fault.dask_builds import outputs, remote, workers
 from fault.dask_cluster import Cluster
+from variants import nightly
 
 FILES = int(os.environ.get("GPUBUILD_TEST_CLUSTER", "2"))
 ALL = 40  # 484 steps
@@ -118,7 +119,7 @@ BAD_WORKERS = [
     ("refuses", [], {}, "the good worker"),
     ("kills", [], {}, "the good worker"),
     ("refuses", [], {"retries": 0}, "ran on this machine: a worker"),
-    ("kills", [], {"retries": 0}, "ran on this machine: a worker"),
+    pytest.param("kills", [], {"retries": 0}, "ran on this machine: a worker", marks=nightly),
     ("nonsense", [], {}, ""),
     ("loses", [], {}, "both workers"),  # an answer: the step runs on a worker again
     ("sleeps", ["-j1"], {"only": False, "timeouts": {"step": 1800}}, "machine: the workers took longer"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fault.dask_cluster import PATIENCE, wait_until
 from unit.execute.jobs import make_job, nothing, run, wait_for
+from variants import few
 
 from gpubuild.errors import StepCrashedError
 from gpubuild.execute.local import LocalExecutor
@@ -115,7 +116,7 @@ def test_ctrl_c(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", few([signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]), ids=lambda n: n.name)
 def test_a_build_that_a_signal_kills(folder: Path, number: signal.Signals, group: bool) -> None:
     build, pids = start_build(folder)
     (os.killpg if group else os.kill)(build.pid, number)

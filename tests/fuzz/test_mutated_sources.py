@@ -2,7 +2,7 @@
 
 A worker process takes two hundred mutants, one after the other: it imports the compilers once. What
 ends or stops a worker is put through the executor again, as a build would do it.
-GPUBUILD_TEST_MUTANTS (default 100; .ci/nightly sets more) sets how many; the seed is fixed.
+GPUBUILD_TEST_MUTANTS (default 60; .ci/nightly sets more) sets how many; the seed is fixed.
 GPUBUILD_TEST_SEED (default 1000) is another one for a longer search.
 """
 
@@ -29,7 +29,7 @@ from gpubuild.toolchain.find import Toolchain
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "examples").glob("*/*.mlir"))
-MUTANTS = int(os.environ.get("GPUBUILD_TEST_MUTANTS", "100"))
+MUTANTS = int(os.environ.get("GPUBUILD_TEST_MUTANTS", "60"))
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "1000"))
 BATCH = 200
 

@@ -1,7 +1,7 @@
 """Random edits and disturbances, step by step: a build always makes what a clean build without a cache makes.
 
 Plan, keys, state, receipts, cache and files are the real ones; the engine is a small one, so that
-thousands of builds take seconds. GPUBUILD_TEST_EDITS (default 30) sets how many for each seed,
+thousands of builds take seconds. GPUBUILD_TEST_EDITS (default 20) sets how many for each seed,
 GPUBUILD_TEST_SEED (default 1) the first seed; a failure names both and repeats.
 """
 
@@ -25,7 +25,7 @@ from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.support import file_stamp
 
-STEPS = int(os.environ.get("GPUBUILD_TEST_EDITS", "30"))
+STEPS = int(os.environ.get("GPUBUILD_TEST_EDITS", "20"))
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "1"))
 _CLAIM = re.compile(r"(?:header |file )?([\w/]+\.(?:c|h|mlir|bin)) (?:changed|is gone)(?:;|$)")
 _GONE_WRONG = (Status.FAILED, Status.SKIPPED)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from simulators.cuda_driver import scripts
+from variants import few
 
 # What the C library has functions and variables of, and memset, which the code generator calls for `.local`.
 C_NAMES = ("step", "malloc", "exp", "memset", "printf")
@@ -39,7 +40,7 @@ NAMESAKES = """
 """
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate(C_NAMES)))
+@pytest.mark.parametrize(("number", "name"), few(enumerate(C_NAMES), 2))
 def test_names_that_the_c_library_has_too(tmp_path: Path, number: int, name: str) -> None:
     ptx = tmp_path / "namesakes.ptx"
     ptx.write_text(NAMESAKES.format(number=1000 * number, name=name))

@@ -30,7 +30,7 @@ MATRICES = "gpu: matrices"
 ROWS = [("gpu", "gfx1100"), (SUBGROUPS, "gfx90a"), (SUBGROUPS, "gfx942"), (SUBGROUPS, "gfx1100"),
         (MATRICES, "gfx90a"),         ("math", "gfx1100")]  # fmt: skip
 SAMPLED = [(SUBGROUPS, "gfx942"), ("math", "gfx1100")]  # much as for gfx90a
-RANDOM = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))
+RANDOM = int(os.environ.get("GPUBUILD_TEST_KERNELS", "20"))
 
 
 def rows(group: str, chip: str) -> list[Program]:

@@ -13,7 +13,7 @@ from simulators.device_ir.random_kernels import each_of
 from simulators.device_ir.runner import each_in_child
 from simulators.ptx.translate import device_ir
 
-KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "50"))  # a longer run: more
+KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "30"))  # a longer run: more
 SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
 PER_MODULE = 250
 

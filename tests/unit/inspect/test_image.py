@@ -13,7 +13,7 @@ from gpubuild.inspect.elf import DamagedError
 from gpubuild.inspect.records import Kernel, describe_image
 from gpubuild.toolchain.run import run_tool
 
-CASES = int(os.environ.get("GPUBUILD_TEST_UNTRUSTED", "300"))
+CASES = int(os.environ.get("GPUBUILD_TEST_UNTRUSTED", "150"))
 
 
 @pytest.mark.parametrize(

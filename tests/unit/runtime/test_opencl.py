@@ -9,6 +9,7 @@ import pytest
 from devices import at_hand
 from unit.runtime.programs import Outcome, Runtime, container, hsaco, ptx
 from unit.runtime.test_cpu import images  # noqa: F401  (a fixture)
+from variants import few
 
 from gpubuild.engine.ir import llvm
 from gpubuild.model.offload_binary import Image, pack
@@ -203,7 +204,7 @@ def test_scripts(run: Run, what: str) -> None:
     assert run(SCRIPTS[what].lstrip()).ok().err == ""
 
 
-@pytest.mark.parametrize("end", ["", "mgpuStreamDestroy(stream)"])
+@pytest.mark.parametrize("end", few(["mgpuStreamDestroy(stream)", ""]))
 @pytest.mark.parametrize("memory", ["usm", "svm"])
 def test_memory_is_freed_after_the_work_of_all_streams(
     run: Run, shim: dict[str, str], memory: str, end: str

@@ -7,6 +7,7 @@ from textwrap import dedent
 
 import pytest
 from unit.runtime.programs import FLAGS, HERE, RUNTIME, Runtime, compile_c, cpu_image
+from variants import few
 
 PARTS = (
     "abi/async_runtime.c", "core/environment.c", "core/location.c", "core/message.c", "core/process.c",
@@ -38,7 +39,7 @@ def run_stress(runtime: Runtime, sanitizer: str, *arguments: object) -> None:
 STREAMS = RUNTIME / "cpu" / "cpu_stream.c"
 
 
-@pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
+@pytest.mark.parametrize("sanitizer", few(["thread", "address,undefined", ""]))
 @pytest.mark.parametrize("program", ["stress_streams.c", "stress_tasks.c"])
 def test_stress(runtime: Runtime, parts: Callable[[str], Path], program: str, sanitizer: str) -> None:
     run_stress(runtime, sanitizer, HERE / program, STREAMS, parts(sanitizer))

@@ -17,7 +17,7 @@ from gpubuild.engine.source import divergence
 from gpubuild.errors import StepError
 
 ROOT = Path(__file__).parents[4]
-RANDOM = int(os.environ.get("GPUBUILD_TEST_KERNELS", "40"))
+RANDOM = int(os.environ.get("GPUBUILD_TEST_KERNELS", "25"))
 SHAPES = [(64, 1, 1), (7, 5, 1), (3, 5, 7)]
 LOWER_HALF = KERNELS["lower_half"]
 # These can be barriers, or may not return.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from unit.engine.device_steps import compile_module
+from variants import few
 
 FUNCTIONS = ("exp", "sin", "cos", "log1p", "cbrt", "erf", "powf", "tan")
 SOURCE = """gpu.module @k {{
@@ -54,7 +55,7 @@ def test_slices_change_no_code(
     assert without.object == first.object == second.object
 
 
-@pytest.mark.parametrize("spoil", [damage, cut, open_to_others])
+@pytest.mark.parametrize("spoil", few([damage, open_to_others, cut], 2))
 def test_a_damaged_slice_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None]
 ) -> None:
