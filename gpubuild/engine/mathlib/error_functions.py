@@ -7,7 +7,7 @@ computes in f32. Coefficients are minimax fits; docs/explanation/cpu.md has boun
 from __future__ import annotations
 
 from gpubuild.engine.mathlib.exp_log import exp_f32, exp_short
-from gpubuild.engine.mathlib.expressions import Function, Real, in_f64
+from gpubuild.engine.mathlib.expressions import Function, Real, in_f64, not_tiny
 from gpubuild.engine.mathlib.hyperbolic import exp_of_sum
 
 # erf x / x - 1 in x^2, up to 0.93^2
@@ -50,8 +50,9 @@ _ERFC_SINGLE = (
 
 def _erf_f32(x: Real) -> Real:
     size = abs(x).at_most(4.0)
-    far = 1.0 - exp_f32(-(size * size.polynomial(_FAR_F32) + size))
-    near = size.fma((size * size).polynomial(_NEAR_F32), size)
+    least = not_tiny(size)
+    far = 1.0 - exp_f32(-(least * least.polynomial(_FAR_F32) + least))
+    near = size.fma((least * least).polynomial(_NEAR_F32), size)
     return size.compare("olt", 0.93).select(near, far).with_sign(x)
 
 

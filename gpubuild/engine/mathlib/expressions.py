@@ -242,6 +242,14 @@ class Real:
         return self.emit(f"bitcast {integer} {shifted} to {self.kind}")
 
 
+def not_tiny(size: Real) -> Real:
+    """Return a float that is not negative, or 2^-20 where polynomials in it, or in its square, are as for 0.
+
+    The squares of very small numbers are denormal, and CPUs need 30 times as long for products of those.
+    """
+    return size.at_least(2.0**-20)
+
+
 def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
     """Return (high, low), the exact sum of any two numbers."""
     high = a + b

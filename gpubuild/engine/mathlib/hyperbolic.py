@@ -11,7 +11,16 @@ from functools import partial
 from math import factorial
 
 from gpubuild.engine.mathlib.exp_log import LN2_F32, exp_f32, exp_short, log1p, log_short
-from gpubuild.engine.mathlib.expressions import INFINITY, LN2, NAN, Function, Real, in_f64, quick_sum
+from gpubuild.engine.mathlib.expressions import (
+    INFINITY,
+    LN2,
+    NAN,
+    Function,
+    Real,
+    in_f64,
+    not_tiny,
+    quick_sum,
+)
 from gpubuild.support.frozen import frozen
 
 _STEPS = 1.4426950408889634
@@ -62,7 +71,8 @@ def _tanh_f32(x: Real) -> Real:
     size = abs(x).at_most(10.0)
     e = exp_f32(size + size)
     far = 1.0 - 2.0 / (e + 1.0)
-    z = size * size
+    least = not_tiny(size)
+    z = least * least
     near = (z * z.polynomial(_TANH_F32)).fma(size, size)
     return size.compare("olt", 0.625).select(near, far).with_sign(x)
 
