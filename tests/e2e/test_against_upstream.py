@@ -54,6 +54,7 @@ LINKED = re.compile(r"\b(?:func\.func|func\.call|gpu\.call|math|complex)\b")
 EXAMPLE = "examples"
 MANY = 60
 GROUPS = (*groups.GROUPS, EXAMPLE)
+PTX_GROUPS = sorted(GROUPS, key=lambda group: group not in (EXAMPLE, "gpu", "memref", "arith"))  # these first
 ON_AMD = sorted(GROUPS, key=lambda group: group not in ("memref", "gpu: subgroups"))  # these first
 LEAST = {EXAMPLE: 8, "gpu": 40, "arith": 120, "math": 50, "memref": 50}  # kernels that need nothing of ours
 LEAST_AMD = {**LEAST, EXAMPLE: 7, "gpu": 12}  # gpu.all_reduce is ours there
@@ -254,7 +255,7 @@ def upstream_ptx(text: str, params: CompileParams) -> str:
 @pytest.mark.parametrize(
     ("group", "chip", "level"),
     [
-        *((group, "sm_90", 3) for group in GROUPS),
+        *few(((group, "sm_90", 3) for group in PTX_GROUPS), 4),
         (EXAMPLE, "sm_60", 0),
         (EXAMPLE, "sm_60", 2),
         ("memref", "sm_60", 0),

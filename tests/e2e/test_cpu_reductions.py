@@ -49,7 +49,7 @@ def _reduce(value: str, result: str, op: str = "add", kind: str = "f32") -> str:
 @pytest.fixture(scope="module")
 def module(tmp_path_factory) -> Module:
     kernels = [_kernel(f"{op}_{kind}", _reduce("%v", "%r", op, kind), kind) for op, kind in CASES]
-    loaded = load(f"gpu.module @k {{{''.join(kernels)}}}", tmp_path_factory.mktemp("reductions"))
+    loaded = load(f"gpu.module @k {{{''.join(kernels)}}}", tmp_path_factory.mktemp("reductions"), opt_level=1)
     assert {k["tier"] for k in loaded.info["kernels"]} == {"fission"}
     return loaded
 

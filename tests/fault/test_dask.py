@@ -132,7 +132,9 @@ def test_workers_with_another_tool_get_no_step_of_it(local: Path, tmp_path: Path
     other = tmp_path / "ptxas"
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
-    with two_workers(tmp_path / "cluster", GPUBUILD_PTXAS=str(other)) as cluster:
+    with Cluster(tmp_path / "cluster") as cluster:
+        cluster.start_worker("w1", "--no-nanny", GPUBUILD_PTXAS=str(other))
+        cluster.wait_for_workers(1)
         done = remote(local, cluster, "other_ptxas")
         assert done.code == 0, done.err
         by_target = {step.get("target") for step in done.document["steps"] if "worker" in step}

@@ -33,11 +33,11 @@ _PRODUCT = "gpu.subgroup_mma_compute"  # has a row for each shape, of which each
 
 
 def each_operation(programs: Iterable[Program]) -> list[Program]:
-    """The first row of each operation, and one in 24 of those in other types."""
+    """The first row of each operation, and one in 48 of those in other types."""
     chosen, seen = [], set()
     for program in programs:
         kind = _PRODUCT if _PRODUCT in program.body else _TYPES.sub("", program.op)
-        if kind not in seen or in_sample(program, 24):
+        if kind not in seen or in_sample(program, 48):
             chosen.append(program)
         seen.add(kind)
     return chosen

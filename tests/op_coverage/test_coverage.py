@@ -23,6 +23,7 @@ from op_coverage.compiling import (
     rows_for,
     run,
 )
+from variants import nightly
 
 from gpubuild.errors import StepError
 
@@ -127,9 +128,15 @@ def refusals() -> list:
     for group, program in CASES:
         for target, reason in program.refused.items():
             found.setdefault((group, target, reason), []).append(program)
-    return [
-        pytest.param(*key, programs, id=f"{key[1]}-{programs[0].name}") for key, programs in found.items()
-    ]
+    cases, seen = [], set()
+    for (group, target, reason), programs in found.items():
+        # The chips of a vendor differ in what they refuse, hardly in how.
+        alike = (reason, target[:2])
+        marks = [nightly] if alike in seen else []
+        seen.add(alike)
+        name = f"{target}-{programs[0].name}"
+        cases.append(pytest.param(group, target, reason, programs, id=name, marks=marks))
+    return cases
 
 
 @pytest.mark.parametrize(("group", "target", "reason", "programs"), refusals())
