@@ -35,6 +35,7 @@ SECONDS = {
     "e2e/test_against_upstream.py": 21,
     "unit/engine/backends/test_device.py": 21,
     "e2e/test_wheel_project.py": 20,
+    "e2e/test_random_tensors.py": 20,
     "e2e/test_incremental.py": 18,
     "unit/engine/cc/test_runtime_library.py": 18,
     "e2e/test_init.py": 18,
