@@ -112,10 +112,11 @@ def _without_underflow(x: Real, least: float, exponential: Callable[[Real], Real
 
 
 def _exponential_f32(base: _Base, x: Real) -> Real:
-    return _without_underflow(x.at_most(base.most), base.least, partial(_power_f32, base))
+    return _without_underflow(x.at_most(base.most), base.least, partial(_in_range_f32, base))
 
 
-def _power_f32(base: _Base, x: Real) -> Real:
+def _in_range_f32(base: _Base, x: Real) -> Real:
+    """Return base^x where it is neither rounded to 0 nor infinite by far."""
     shifted = x.fma(base.steps, ROUND["float"])
     whole = shifted - ROUND["float"]
     r = whole.fma(-base.high, x)
@@ -142,10 +143,11 @@ def exp_short(x: Real) -> Real:
 
 def _exponential(base: str, x: Real) -> Real:
     most, least = (710.0, -746.0) if base == "exp" else (1025.0, -1076.0)
-    return _without_underflow(x.at_most(most), least, partial(_power, base))
+    return _without_underflow(x.at_most(most), least, partial(_in_range, base))
 
 
-def _power(base: str, x: Real) -> Real:
+def _in_range(base: str, x: Real) -> Real:
+    """Return base^x where it is neither rounded to 0 nor infinite by far."""
     shifted = x.fma(1 / LN2 if base == "exp" else 1.0, ROUND["double"])
     whole = shifted - ROUND["double"]
     if base == "exp":

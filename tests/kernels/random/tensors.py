@@ -6,66 +6,25 @@ what they change, so that much depends on which tensors share memory.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
+from kernels.random.tensor_generic import COMBINE, GenericOperations
+from kernels.random.tensor_values import DTYPES, FILLED, LARGEST, Arrays, Step, Tensor
 
-DTYPES = {"i8": np.int8, "i32": np.int32, "i64": np.int64}
-SIZES = [1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 40, 64, 100]
-LARGEST = 20_000  # elements
-FILLED = -3  # what results begin with
-COMBINE: dict[str, np.ufunc] = {
-    "addi": np.add, "subi": np.subtract, "muli": np.multiply, "maxsi": np.maximum, "minsi": np.minimum,
-    "xori": np.bitwise_xor, "andi": np.bitwise_and, "ori": np.bitwise_or,
-}  # fmt: skip
-REDUCE = [name for name in COMBINE if name != "subi"]
 NAMED = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-Arrays = dict[str, np.ndarray]
-Step = Callable[[Arrays], None]
-Term = tuple[str, Callable[[Arrays], np.ndarray]]  # a scalar of a body, and its values for all iterations
 
 
-@dataclass(frozen=True)
-class Tensor:
-    """A value: its sizes, and which of them its type gives."""
-
-    name: str
-    kind: str
-    sizes: tuple[int, ...]
-    known: tuple[bool, ...]
-
-    @property
-    def type(self) -> str:
-        sizes = "".join(f"{n}x" if known else "?x" for n, known in zip(self.sizes, self.known, strict=True))
-        return f"tensor<{sizes}{self.kind}>"
-
-    @property
-    def rank(self) -> int:
-        return len(self.sizes)
-
-
-class TensorFunction:
+class TensorFunction(GenericOperations):
     """A function with `llvm.emit_c_interface`, and its operations as steps on arrays."""
 
     def __init__(self, seed: int) -> None:
         self.name = f"f{seed}"
-        self.random = random.Random(seed)
-        self._lines: list[str] = []
-        self._made = 0
+        super().__init__(seed)
         self._depth = 0
-        self._steps: list[Step] = []
-        self._sizes = self.random.sample(SIZES, self.random.randint(2, 4))
-        if self.random.random() < 0.06:
-            self._sizes[0] = 0
-        self._kinds = self.random.sample(list(DTYPES), self.random.choice([1, 1, 2]))
-        ranks = [self.random.choice([0, 1, 1, 2, 2, 2, 3, 3, 4]) for _ in range(self.random.randint(1, 4))]
-        self._values = [self._tensor(self._some_sizes(rank)) for rank in ranks]
         self._arguments = self._values[:]
         self._flags = {f"%p{n}": self.random.random() < 0.5 for n in range(2)}
-        self._indices = {n: f"%n{n}" for n in {*self._sizes, *(n for v in self._values for n in v.sizes)}}
         self._block(self.random.randint(2, 9))
         results = self.random.choices(self._values[-6:], k=self.random.choice([0, 0, 1, 2]))
         self._results = [self._values[-1], *results]
@@ -100,63 +59,6 @@ class TensorFunction:
                     return f"{what} {number}: {wrong} of {array.size} elements are wrong\n{self.text}"
         return ""
 
-    # ---- names, sizes, values ----
-
-    def _name(self) -> str:
-        self._made += 1
-        return f"%v{self._made}"
-
-    def _let(self, text: str) -> str:
-        name = self._name()
-        self._lines.append(f"{name} = {text}")
-        return name
-
-    def _some_sizes(self, rank: int) -> tuple[int, ...]:
-        sizes = tuple(self.random.choice(self._sizes) for _ in range(rank))
-        return sizes if prod(sizes) <= LARGEST else self._some_sizes(rank - 1)
-
-    def _tensor(self, sizes: Sequence[int], kind: str = "", known: Sequence[bool] | None = None) -> Tensor:
-        if known is None:
-            style = self.random.random()
-            known = [style < 0.4 or (style < 0.7 and self.random.random() < 0.5) for _ in sizes]
-        return Tensor(self._name(), kind or self.random.choice(self._kinds), tuple(sizes), tuple(known))
-
-    def _index(self, n: int) -> str:
-        """An index of this value: a constant, an argument or the extent of a tensor."""
-        how = self.random.random()
-        extents = [(v, d) for v in self._values for d, size in enumerate(v.sizes) if size == n]
-        if how < 0.4 and extents:
-            value, d = self.random.choice(extents)
-            return self._let(f"tensor.dim {value.name}, {self._constant(d)} : {value.type}")
-        return self._indices[n] if how < 0.7 and n in self._indices else self._constant(n)
-
-    def _constant(self, number: int, kind: str = "index") -> str:
-        return self._let(f"arith.constant {number} : {kind}")
-
-    def _empty(self, value: Tensor) -> str:
-        open_sizes = [n for n, known in zip(value.sizes, value.known, strict=True) if not known]
-        return self._let(f"tensor.empty({', '.join(map(self._index, open_sizes))}) : {value.type}")
-
-    def _filled(self, value: Tensor, number: int) -> str:
-        empty, scalar = self._empty(value), self._constant(number, value.kind)
-        ins = f"ins({scalar} : {value.kind})"
-        return self._let(f"linalg.fill {ins} outs({empty} : {value.type}) -> {value.type}")
-
-    def _pick(self, fits: Callable[[Tensor], bool] = lambda _: True) -> Tensor | None:
-        found = [v for v in self._values if fits(v)]
-        return self.random.choice(found[-5:] if self.random.random() < 0.7 else found) if found else None
-
-    def _add(self, value: Tensor, text: str, compute: Callable[[Arrays], np.ndarray]) -> bool:
-        """Add an operation with one result."""
-        self._lines.append(f"{value.name} = {text}")
-        self._values.append(value)
-
-        def step(arrays: Arrays) -> None:
-            arrays[value.name] = np.asarray(compute(arrays), DTYPES[value.kind])
-
-        self._steps.append(step)
-        return True
-
     def _block(self, count: int) -> None:
         while count:
             before = len(self._lines)
@@ -166,173 +68,6 @@ class TensorFunction:
                 del self._lines[before:]
 
     # ---- linalg ----
-
-    def _combined(self, kind: str, terms: list[Term], count: int) -> Term:
-        """All terms, and some of them again, in one expression."""
-        total = terms[0]
-        for other in [*terms[1:], *self.random.choices(terms, k=count)]:
-            total = self._pair(kind, total, other)
-        return total
-
-    def _pair(self, kind: str, left: Term, right: Term) -> Term:
-        (x, f), (y, g) = left, right
-        if self.random.random() < 0.12:
-            less = self._let(f"arith.cmpi slt, {x}, {y} : {kind}")
-            name = self._let(f"arith.select {less}, {x}, {y} : {kind}")
-            return name, lambda arrays: np.minimum(f(arrays), g(arrays))
-        op = self.random.choice(list(COMBINE))
-        return self._let(f"arith.{op} {x}, {y} : {kind}"), lambda arrays: COMBINE[op](f(arrays), g(arrays))
-
-    def _converted(self, name: str, source: str, kind: str) -> str:
-        if source == kind:
-            return name
-        wider = int(kind[1:]) > int(source[1:])
-        return self._let(f"arith.{'extsi' if wider else 'trunci'} {name} : {source} to {kind}")
-
-    def _fitting(self, value: Tensor, sizes: list[int]) -> list[int] | None:
-        """A dimension of the iterations for each of a value; none if it does not fit."""
-        free = list(range(len(sizes)))
-        if self.random.random() < 0.4:
-            self.random.shuffle(free)
-        chosen: list[int] = []
-        for n in value.sizes:
-            chosen += [d for d in free if sizes[d] == n and d not in chosen][:1]
-        return chosen if len(chosen) == value.rank else None
-
-    @staticmethod
-    def _spread(value: Tensor, chosen: list[int], rank: int, kind: str) -> Callable[[Arrays], np.ndarray]:
-        """Lay a value over the iterations."""
-        order = sorted(range(value.rank), key=lambda n: chosen[n])
-        shape = [1] * rank
-        for n in order:
-            shape[chosen[n]] = value.sizes[n]
-        return lambda arrays: arrays[value.name].transpose(order).reshape(shape).astype(DTYPES[kind])
-
-    def _generic(self) -> bool:
-        """Compute from elements of some tensors, with or without a reduction, one or two results."""
-        first = self._pick()
-        if first is None:
-            return False
-        # Upstream drops what a reduction of no elements begins with, if the body does not need it.
-        reduces = first.rank > 0 and all(first.sizes) and self.random.random() < 0.4
-        sizes, inputs = self._iterations(first, may_add=not reduces)
-        rank, kind = len(sizes), self.random.choice(self._kinds)
-        covered = sorted({d for _, chosen in inputs for d in chosen})
-        reduced = self.random.sample(covered, self.random.randint(1, min(2, len(covered)))) if reduces else []
-        layouts = [[d for d in range(rank) if d not in reduced]]
-        layouts *= 1 if reduces else self.random.choice([1, 1, 2])
-        layouts = [self._shuffled(layout) for layout in layouts]
-        if prod(sizes) > 4 * LARGEST or prod(sizes[d] for d in layouts[0]) > LARGEST:
-            return False
-        begins = [self._begin([sizes[d] for d in layout], kind, reduces) for layout in layouts]
-        results = [result for result, _, _ in begins]
-        body = len(self._lines)
-        names = [self._name() for _ in (*inputs, *results)]
-        terms: list[Term] = [
-            (self._converted(name, value.kind, kind), self._spread(value, chosen, rank, kind))
-            for name, (value, chosen) in zip(names, inputs, strict=False)
-        ]
-        for name, layout, (_, out, init) in zip(names[len(inputs) :], layouts, begins, strict=True):
-            if init and not reduces and self.random.random() < 0.6:
-                terms.append((name, self._spread(replace(init, name=out), layout, rank, kind)))
-        terms += self._more_terms(kind, sizes)
-        yields = [
-            self._combined(kind, terms[:: 1 - 2 * n], self.random.choice([0, 0, 1, 2]))
-            for n in range(len(results))
-        ]
-        combine = self.random.choice(REDUCE)
-        inside = [name for name, _ in yields]
-        if reduces:
-            inside = [self._let(f"arith.{combine} {names[-1]}, {inside[0]} : {kind}")]
-        kinds = ", ".join('"reduction"' if d in reduced else '"parallel"' for d in range(rank))
-        maps = [", ".join(f"d{d}" for d in chosen) for chosen in (*(c for _, c in inputs), *layouts)]
-        all_dimensions = ", ".join(f"d{d}" for d in range(rank))
-        of_maps = ", ".join(f"affine_map<({all_dimensions}) -> ({one})>" for one in maps)
-        types = ", ".join(v.type for v in results)
-        group = self._name()
-        scalars = zip(names, [*(v.kind for v, _ in inputs), *[kind] * len(results)], strict=True)
-        self._lines[body:] = [
-            f"{group}:{len(results)} = linalg.generic",
-            f"  {{indexing_maps = [{of_maps}], iterator_types = [{kinds}]}}",
-            f"  ins({', '.join(v.name for v, _ in inputs)} : {', '.join(v.type for v, _ in inputs)})",
-            f"  outs({', '.join(out for _, out, _ in begins)} : {types}) {{",
-            f"^bb0({', '.join(f'{name}: {of}' for name, of in scalars)}):",
-            *self._lines[body:],
-            f"  linalg.yield {', '.join(inside)} : {', '.join([kind] * len(results))}",
-            f"}} -> ({types})",
-        ]
-        results = [replace(v, name=f"{group}#{n}") for n, v in enumerate(results)]
-        self._values += results
-
-        def step(arrays: Arrays) -> None:
-            dtype = DTYPES[kind]
-            for result, layout, (_, run), (_, out, init) in zip(
-                results, layouts, yields, begins, strict=True
-            ):
-                array = np.broadcast_to(run(arrays), sizes).astype(dtype)
-                if reduces:
-                    begin = _neutral(combine, dtype)
-                    array = COMBINE[combine].reduce(array, axis=tuple(reduced), dtype=dtype, initial=begin)
-                rest = sorted(layout)
-                array = array.transpose([rest.index(d) for d in layout])
-                if reduces:
-                    array = COMBINE[combine](arrays[out] if init else dtype(FILLED), array)
-                arrays[result.name] = np.array(array, dtype)
-
-        self._steps.append(step)
-        return True
-
-    def _iterations(
-        self, first: Tensor, *, may_add: bool
-    ) -> tuple[list[int], list[tuple[Tensor, list[int]]]]:
-        """Sizes of loops over ``first``, and what they read: tensors, and a loop for each dimension."""
-        order = self._shuffled(list(range(first.rank)))
-        sizes = [first.sizes[order.index(d)] for d in range(first.rank)]
-        if may_add and len(sizes) < 4 and self.random.random() < 0.25:
-            sizes.append(self.random.choice(self._sizes))
-        inputs = [(first, order)]
-        for _ in range(self.random.choice([0, 0, 1, 1, 2])):
-            other = self._pick(lambda v: v.rank <= len(sizes))
-            chosen = self._fitting(other, sizes) if other else None
-            if other and chosen is not None:
-                inputs.append((other, chosen))
-        return sizes, inputs
-
-    def _begin(self, sizes: list[int], kind: str, reduces: bool) -> tuple[Tensor, str, Tensor | None]:
-        """A result, the name of what it is written to, and the tensor of this name, if it has a value."""
-        init = self._pick(lambda v: v.sizes == tuple(sizes) and v.kind == kind)
-        if init and self.random.random() < 0.5:
-            return self._tensor(sizes, kind, init.known), init.name, init
-        result = self._tensor(sizes, kind)
-        is_filled = reduces or self.random.random() < 0.1
-        return result, self._filled(result, FILLED) if is_filled else self._empty(result), None
-
-    def _shuffled(self, dimensions: list[int]) -> list[int]:
-        return self.random.sample(dimensions, len(dimensions)) if self.random.random() < 0.3 else dimensions
-
-    def _more_terms(self, kind: str, sizes: list[int]) -> list[Term]:
-        """An index, an element of a tensor at some index, a constant."""
-        rng, terms, dtype = self.random, list[Term](), DTYPES[kind]
-        d = rng.randrange(len(sizes)) if sizes else 0
-        shape = [1] * len(sizes)
-        if sizes:
-            shape[d] = sizes[d]
-        numbers = np.arange(shape[d] if sizes else 1)
-        if sizes and rng.random() < 0.2:
-            cast = self._let(f"arith.index_cast {self._let(f'linalg.index {d} : index')} : index to {kind}")
-            terms.append((cast, lambda _: numbers.reshape(shape).astype(dtype)))
-        row = self._pick(lambda v: v.rank == 1 and v.sizes[0] > 0 and v.kind == kind)
-        if sizes and row and rng.random() < 0.08:
-            times, length = self._constant(7), self._constant(row.sizes[0])
-            moved = self._let(f"arith.muli {self._let(f'linalg.index {d} : index')}, {times} : index")
-            at = self._let(f"arith.remui {moved}, {length} : index")
-            where = (numbers * 7 % row.sizes[0]).reshape(shape)
-            one = self._let(f"tensor.extract {row.name}[{at}] : {row.type}")
-            terms.append((one, lambda arrays: arrays[row.name][where]))
-        if rng.random() < 0.3:
-            number = rng.randint(-5, 5)
-            terms.append((self._constant(number, kind), lambda _: np.full(shape, number, dtype)))
-        return terms
 
     def _product(self) -> bool:
         a = self._pick(lambda v: v.rank in (2, 3))
@@ -373,10 +108,6 @@ class TensorFunction:
             )
 
         return self._add(result, text, compute)
-
-    def _numbers(self, sizes: Sequence[int], kind: str) -> np.ndarray:
-        numbers = [self.random.randint(-5, 5) for _ in range(prod(sizes))]
-        return np.array(numbers, DTYPES[kind]).reshape(sizes)
 
     def _elementwise(self) -> bool:
         """A named operation, or `arith` on whole tensors."""
@@ -666,11 +397,6 @@ class TensorFunction:
         self._steps.append(step)
         self._values.append(result)
         return True
-
-
-def _neutral(combine: str, dtype: type[np.signedinteger]) -> int:
-    extremes = np.iinfo(dtype)
-    return {"muli": 1, "andi": -1, "maxsi": int(extremes.min), "minsi": int(extremes.max)}.get(combine, 0)
 
 
 _F = TensorFunction

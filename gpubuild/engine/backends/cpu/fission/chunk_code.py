@@ -166,11 +166,12 @@ class ChunkCode:
                 one = self.chunk.extents.one
                 both = if_op(some.emit, some.emit.compare(Compare.EQ, height, one), [], 2)
                 single, some = (some.before(terminator(region.blocks[0])) for region in both.regions)
-                self._of_part(replace(chunk, rows=1, height=one), body, single)
-            self._of_part(chunk, body, some)
+                self._build_part(replace(chunk, rows=1, height=one), body, single)
+            self._build_part(chunk, body, some)
         self._fill([op], spot)
 
-    def _of_part(self, chunk: Chunk, body: Sequence[ir.Operation], spot: _Spot) -> None:
+    def _build_part(self, chunk: Chunk, body: Sequence[ir.Operation], spot: _Spot) -> None:
+        """Build what is under a bounds check for the part of the chunk that passes it."""
         inside = replace(self, chunk=chunk)
         inside._fill(inside._cut(body, spot), spot)
 
