@@ -129,6 +129,49 @@ gpu.module @k {
     memref.store %r, %out[%col] : memref<?xf16>
     gpu.return
   }
+  // Nor does it unroll a few iterations around a long loop, or iterations with many operations together.
+  gpu.func @short_around_long(%a: memref<?x?xf32>, %out: memref<?x?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %zero = arith.constant 0.0 : f32
+    %n = memref.dim %a, %c0 : memref<?x?xf32>
+    %col = gpu.global_id x
+    scf.for %i = %c0 to %c4 step %c1 {
+      %r = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
+        %p = memref.load %a[%k, %col] : memref<?x?xf32>
+        %t = arith.addf %s, %p : f32
+        scf.yield %t : f32
+      }
+      memref.store %r, %out[%i, %col] : memref<?x?xf32>
+    }
+    gpu.return
+  }
+  gpu.func @short_of_many(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c32 = arith.constant 32 : index
+    %zero = arith.constant 0.0 : f32
+    %col = gpu.global_id x
+    %r = scf.for %k = %c0 to %c32 step %c1 iter_args(%s0 = %zero) -> f32 {
+      %p = memref.load %a[%k, %col] : memref<?x?xf32>
+      %s1 = arith.mulf %s0, %p : f32
+      %s2 = arith.addf %s1, %p : f32
+      %s3 = arith.mulf %s2, %p : f32
+      %s4 = arith.addf %s3, %p : f32
+      %s5 = arith.mulf %s4, %p : f32
+      %s6 = arith.addf %s5, %p : f32
+      %s7 = arith.mulf %s6, %p : f32
+      %s8 = arith.addf %s7, %p : f32
+      %s9 = arith.mulf %s8, %p : f32
+      %s10 = arith.addf %s9, %p : f32
+      %s11 = arith.mulf %s10, %p : f32
+      %s12 = arith.addf %s11, %p : f32
+      scf.yield %s12 : f32
+    }
+    memref.store %r, %out[%col] : memref<?xf32>
+    gpu.return
+  }
   // Subgroups have a row each, and the last workgroup fewer: the others run the loop without the mask.
   gpu.func @rows_of_subgroups(%a: memref<?x?xf32>, %out: memref<?xf32>) kernel {
     %c0 = arith.constant 0 : index
@@ -182,6 +225,11 @@ gpu.module @k {
 // CHECK-NOT: @short_f32.workgroup
 // CHECK-LABEL: gpu.func @short_f16.workgroup
 // CHECK: scf.for {{%.+}} = {{%.+}} to %c8 {{.+}} -> (vector<16xf16>
+// CHECK-LABEL: gpu.func @short_around_long.workgroup
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c4
+// CHECK: scf.for {{%.+}} = {{%.+}} to {{%.+}} -> (vector<16xf32>
+// CHECK-LABEL: gpu.func @short_of_many.workgroup
+// CHECK: scf.for {{%.+}} = {{%.+}} to %c32 {{.+}} -> (vector<16xf32>
 // CHECK-LABEL: gpu.func @rows_of_subgroups.workgroup
 // CHECK: [[ALL:%.+]] = arith.cmpi eq, {{%.+}}, {{%.+}} : index
 // CHECK-NEXT: scf.if [[ALL]] {

@@ -9,6 +9,7 @@ chunk_code builds such loops, and vector_loops those which only load and compute
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence, Set
 from functools import cache
@@ -30,6 +31,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.ir.query import constant_integer, defining_op, is_outside, scalar_bits
 
 _UNROLLED = 32  # iterations of a loop that LLVM unrolls, with equally good code
+_MOST_UNROLLED = 400  # operations of all iterations together
 _LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
@@ -392,8 +394,25 @@ def _follows(value: ir.Value, counter: ir.Value) -> bool:
 
 
 def _is_short(op: ir.Operation) -> bool:
+    if _unrolled_size(op) > _MOST_UNROLLED:
+        return False
+    return not any(str(result.type) in _LONG for inner in nested(op) for result in inner.results)
+
+
+def _unrolled_size(op: ir.Operation) -> float:
+    """Return the number of operations after loops are unrolled; infinite if LLVM does not unroll them."""
+    size = sum(
+        (
+            _unrolled_size(inner)
+            for region in op.regions
+            for block in region.blocks
+            for inner in operations(block)
+        ),
+        start=1.0,
+    )
+    if op.name != "scf.for":
+        return math.inf if op.name == "scf.while" else size
     lower, upper, step = (constant_integer(value) for value in list(op.operands)[:3])
     if lower is None or upper is None or step is None or upper - lower > _UNROLLED * step:
-        return False
-    inside = body_operations(op.regions[0].blocks[0])
-    return not any(str(result.type) in _LONG for inner in inside for result in inner.results)
+        return math.inf
+    return size * max(0, upper - lower) / step
