@@ -98,7 +98,26 @@ gpu.module @k {
     memref.store %sum, %c[%x] : memref<?xf32>
     gpu.return
   }
-  // A sum of 32 bits may overflow between two work-items: their elements need not be neighbours.
+  // What a signed sum overflows to is negative, and not in bounds.
+  gpu.func @signed(%b: memref<?xf32>, %c: memref<?xf32>, %n: i32) kernel {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %narrow = arith.index_cast %x : index to i32
+    %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 : i32 {
+      %row = arith.muli %k, %n : i32
+      %at = arith.addi %row, %narrow : i32
+      %wide = arith.extsi %at : i32 to i64
+      %index = arith.index_cast %wide : i64 to index
+      %q = memref.load %b[%index] : memref<?xf32>
+      %u = arith.addf %s, %q : f32
+      scf.yield %u : f32
+    }
+    memref.store %sum, %c[%x] : memref<?xf32>
+    gpu.return
+  }
+  // An unsigned sum of 32 bits may overflow between two work-items: their elements need not be neighbours.
   gpu.func @overflow(%b: memref<?x?xf32>, %c: memref<?xf32>, %from: i32) kernel {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -107,7 +126,7 @@ gpu.module @k {
     %n = memref.dim %b, %c0 : memref<?x?xf32>
     %narrow = arith.index_cast %x : index to i32
     %moved = arith.addi %narrow, %from : i32
-    %at = arith.index_cast %moved : i32 to index
+    %at = arith.index_castui %moved : i32 to index
     %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
       %q = memref.load %b[%k, %at] : memref<?x?xf32>
       %u = arith.addf %s, %q : f32
@@ -124,7 +143,7 @@ gpu.module @k {
     %n = memref.dim %b, %c0 : memref<?x?xf32>
     %narrow = arith.index_cast %x : index to i32
     %moved = arith.addi %narrow, %from : i32
-    %at = arith.index_cast %moved : i32 to index
+    %at = arith.index_castui %moved : i32 to index
     %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {
       %p = memref.load %b[%at, %k] : memref<?x?xf32>
       %u = arith.addf %s, %p : f32
@@ -223,6 +242,9 @@ gpu.module @k {
 // CHECK: scf.for {{.+}} iter_args({{.+}}) -> (vector<16xf32>, vector<16xf32>, vector<16xf32>, vector<16xf32>) {
 // CHECK-LABEL: gpu.func @rows(
 // CHECK-NOT: @any_order.workgroup
+// CHECK-LABEL: gpu.func @signed.workgroup
+// CHECK: scf.for {{.+}} -> (vector<16xf32>
+// CHECK: vector.load %arg0{{.}}{{%.+}}] : memref<?xf32>, vector<16xf32>
 // CHECK-LABEL: gpu.func @overflow.workgroup
 // CHECK-NOT: vector
 // CHECK: gpu.func @overflow(

@@ -154,7 +154,7 @@ class SumKernel:
         kind, _, text = _READ[number]
         row, at = self.random.choice(["%x", "%x", "%half", "%y"]), self._counter
         if self.random.random() < 0.4:
-            at = self._let(f"arith.addi {at}, {self.random.choice(['%y', '%c3', '%n'])} : index")
+            at = self._sum(at, self.random.choice(["%y", "%c3", "%n"]))
         self._values.append((self._let(f"memref.load %p{number}[{row}, {at}] : {text}"), kind))
 
     def _compute(self) -> None:
@@ -177,7 +177,18 @@ class SumKernel:
         small, other = self.random.choice(self._indices[_SMALL]), self.random.choice(["%x", "%y", "%c40"])
         if of == _MIDDLE and other == "%x":
             other = "%y"
-        self._indices[of].append(self._let(f"arith.addi {small}, {other} : index"))
+        self._indices[of].append(self._sum(small, other))
+
+    def _sum(self, left: str, right: str) -> str:
+        """A sum of indices, often in fewer bits, as C and CUDA have it."""
+        kind = self.random.choice(["index", "i16", "i32", "i32"])
+        if kind == "index":
+            return self._let(f"arith.addi {left}, {right} : index")
+        narrow = [self._let(f"arith.index_cast {value} : index to {kind}") for value in (left, right)]
+        total = self._let(f"arith.addi {', '.join(narrow)} : {kind}")
+        if self.random.random() < 0.5:
+            total, kind = self._let(f"arith.extsi {total} : {kind} to i64"), "i64"
+        return self._let(f"arith.index_cast {total} : {kind} to index")
 
     def _convert(self) -> None:
         if self.random.random() < 0.5:

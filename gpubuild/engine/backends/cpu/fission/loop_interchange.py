@@ -35,6 +35,7 @@ _MOST_UNROLLED = 400  # operations of all iterations together
 _LONG = frozenset({"f16", "bf16"})  # types whose operations may be so long that LLVM does not unroll
 _SUMS = {"arith.addi": 1, "arith.subi": -1}
 CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
+_SIGNED_CASTS = frozenset({"arith.index_cast", "arith.extsi"})
 _ELEMENTS = frozenset({"bf16", "f16", "f32", "f64", "i8", "i16", "i32", "i64"})  # of vectors
 _INDICES = frozenset({"i1", "index"})
 _MOST_IN_VECTORS = 256  # operations: longer loops hardly gain, and take LLVM long with a copy for each strip
@@ -183,7 +184,8 @@ class Interchange:
     def _is_of_neighbours(self, indices: Sequence[ir.Value]) -> bool:
         """Return whether elements are next to each other for neighbours in x."""
         slopes = [self.slope(index, "x") for index in indices]
-        return slopes[-1] == 1 and not any(slopes[:-1]) and not any(map(self._jumps, indices))
+        jumps = any(self._jumps(index) and may_jump(_before_extension(index)) for index in indices)
+        return slopes[-1] == 1 and not any(slopes[:-1]) and not jumps
 
     def reads_rows(self, op: ir.Operation) -> bool:
         """Return whether a load of ``vectors`` has a row of elements for each work-item.
@@ -198,7 +200,7 @@ class Interchange:
         is_short = lower is not None and upper is not None and upper - lower < _LEAST_ROW
         if step != 1 or is_short or not is_outside(memory, loop) or not _keeps_order(loop):
             return False
-        growth = [self._growth(index, loop) for index in indices]
+        growth = [self._growth(_before_extension(index), loop) for index in indices]
         return growth[-1] == 1 and not any(growth[:-1]) and None not in growth
 
     def _growth(self, value: ir.Value, loop: ir.Operation) -> int | None:
@@ -212,9 +214,11 @@ class Interchange:
         if not is_pure(op) or op.parent.operation != loop:
             return None
         growth = [self._growth(operand, loop) for operand in op.operands]
-        if op.name in _SUMS and str(value.type) == "index":
+        if op.name in _SUMS:
             left, right = growth
             return None if left is None or right is None else left + _SUMS[op.name] * right
+        if op.name in CASTS and scalar_bits(op.operands[0].type) >= scalar_bits(value.type):
+            return growth[0]
         return None if any(growth) or None in growth else 0
 
     def _jumps(self, value: ir.Value) -> bool:
@@ -342,6 +346,16 @@ def may_jump(value: ir.Value) -> bool:
         op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
         for op in _sources(value, CASTS | _SUMS.keys())
     )
+
+
+def _before_extension(index: ir.Value) -> ir.Value:
+    """Return the signed integer that is extended to ``index``, whose overflows need no care.
+
+    Where it overflows, the index is negative, and such an access is undefined.
+    """
+    while (op := defining_op(index)) is not None and op.name in _SIGNED_CASTS:
+        index = op.operands[0]
+    return index
 
 
 def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
