@@ -35,7 +35,7 @@ gpu.module @k {
 // CHECK: gpu.return
 
 // CHECK-LABEL: gpu.func @branches.workgroup
-// CHECK: scf.while
+// CHECK: scf.for
 // CHECK-NOT: cf.br
 // CHECK-NOT: gpubuild.diverged
 // CHECK: gpu.return

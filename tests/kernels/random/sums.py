@@ -108,10 +108,17 @@ class SumKernel:
         upper = self.random.choice(["%c40", "%count", *short])
         step = self.random.choice(["%c1", "%c1", "%c1", "%c2", "%c3"])
         arguments = [(self._name(), kind) for kind in kinds]
-        pairs = ", ".join(f"{name} = {self._of(kind)}" for name, kind in arguments)
-        types = ", ".join(kinds)
-        self._emit(f"{out}:{len(kinds)} = scf.for {counter} = %c0 to {upper} step {step} iter_args({pairs}) ")
-        self._lines[-1] += f"-> ({types}) {{"
+        initial, types = [self._of(kind) for kind in kinds], ", ".join(kinds)
+        is_while = self.random.random() < 0.3
+        if is_while:
+            opening = self._while(out, counter, arguments, upper, initial)
+        else:
+            pairs = ", ".join(
+                f"{name} = {value}" for (name, _), value in zip(arguments, initial, strict=True)
+            )
+            opening = [f"{out}:{len(kinds)} = scf.for {counter} = %c0 to {upper} step {step} "]
+            opening[0] += f"iter_args({pairs}) -> ({types}) {{"
+        self._emit(*opening)
         outer = list(self._values), {size: list(names) for size, names in self._indices.items()}
         self._values += arguments
         around, self._counter = self._counter, counter
@@ -131,10 +138,30 @@ class SumKernel:
             value = self._of(kind)
             op = self.random.choice(["addf", "maximumf"] if kind in FLOATS else ["addi", "minsi"])
             follow.append(self._let(f"arith.{op} {name}, {value} : {kind}"))
+        if is_while:
+            follow.insert(0, self._let(f"arith.addi {counter}, {step} : index"))
+            types = f"index, {types}"
         self._emit(f"scf.yield {', '.join(follow)} : {types}", "}")
         self._values, self._indices = outer
         self._counter = around
-        return [f"{out}#{number}" for number in range(len(kinds))]
+        return [f"{out}#{number + is_while}" for number in range(len(kinds))]
+
+    def _while(
+        self, out: str, counter: str, arguments: list[tuple[str, str]], upper: str, initial: list[str]
+    ) -> list[str]:
+        """The same loop as one that compares its counter first."""
+        tested = [self._name() for _ in range(1 + len(initial))]
+        pairs = ", ".join(f"{name} = {value}" for name, value in zip(tested, ["%c0", *initial], strict=True))
+        types = ", ".join(["index", *(kind for _, kind in arguments)])
+        given = ", ".join(f"{name}: {kind}" for name, kind in [(counter, "index"), *arguments])
+        more = self._name()
+        return [
+            f"{out}:{len(tested)} = scf.while ({pairs}) : ({types}) -> ({types}) {{",
+            f"{more} = arith.cmpi slt, {tested[0]}, {upper} : index",
+            f"scf.condition({more}) {', '.join(tested)} : {types}",
+            "} do {",
+            f"^bb0({given}):",
+        ]
 
     def _statement(self) -> None:
         makes = [self._load, self._load, self._load, self._compute, self._index, self._convert, self._select]

@@ -14,6 +14,7 @@ from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
 from gpubuild.engine.backends.cpu.fission.applicability import inline_barrier_calls, refuse_unknown
 from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
+from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
 from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
 from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
@@ -153,6 +154,7 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
 FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="add-workgroup-functions", run=add_workgroup_functions),
     _each("lift-control-flow", lift_branches),
+    _each("while-to-for", count_loops),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),
     # Barriers would hide races between iterations.
     _each("separate-parallel-loops", separate_parallel_loops, when=_optimizes),

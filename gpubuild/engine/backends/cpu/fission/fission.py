@@ -26,6 +26,7 @@ from gpubuild.engine.backends.cpu.fission.all_reduce import (
 from gpubuild.engine.backends.cpu.fission.applicability import functions_with_barriers
 from gpubuild.engine.backends.cpu.fission.chunk_code import ChunkCode
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load, store
+from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, has_bounds_check
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
 from gpubuild.engine.backends.cpu.fission.item_loops import (
@@ -38,7 +39,11 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
 )
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange, has_interchangeable_loop
 from gpubuild.engine.backends.cpu.fission.masks import Mask
-from gpubuild.engine.backends.cpu.fission.structured_control_flow import parallel_loops
+from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
+    has_branches,
+    lift_branches,
+    parallel_loops,
+)
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     BARRIERS,
     COLLECTIVE_OPS,
@@ -92,10 +97,26 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
         name = symbol_name(kernel)
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
-        elif name in waiting or _gains(kernel, lowering):
-            function = kernel.clone(ir.InsertionPoint(kernel)).operation
-            function.attributes["sym_name"] = ir.StringAttr.get(name + SUFFIX)
-            function.attributes[WORKGROUP_OF] = ir.StringAttr.get(name)
+            continue
+        has_loops = has_branches(kernel) or bool(named(kernel, {"scf.while"}))
+        gains = name in waiting or _gains(kernel, lowering)
+        if not gains and not has_loops:
+            continue
+        function = kernel.clone(ir.InsertionPoint(kernel)).operation
+        function.attributes["sym_name"] = ir.StringAttr.get(name + SUFFIX)
+        function.attributes[WORKGROUP_OF] = ir.StringAttr.get(name)
+        if not gains and not _gains_structured(function, lowering):
+            function.erase()
+
+
+def _gains_structured(function: ir.Operation, lowering: CpuLowering) -> bool:
+    """Return whether ``function`` gains as soon as its branches and loops are ``scf.if`` and ``scf.for``."""
+    try:
+        lift_branches(function)
+    except CannotFissionError:
+        return False
+    count_loops(function)
+    return _gains(function, lowering)
 
 
 def _gains(kernel: ir.Operation, lowering: CpuLowering) -> bool:

@@ -1,0 +1,95 @@
+"""Make ``scf.for`` of each ``scf.while`` that counts up to a bound.
+
+Branches that are lifted become ``scf.while``, and so do loops of some front ends. Fission runs the iterations
+of an ``scf.for`` for many work-items together. Upstream has ``upliftWhileToForLoop``, but no pass for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, named, operations, terminator
+from gpubuild.engine.ir.builder import Compare, Emitter
+from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, defining_op, is_outside, scalar_bits
+
+
+def count_loops(function: ir.Operation) -> None:
+    """Replace each ``scf.while`` in ``function`` that compares a counter first and adds a constant to it."""
+    for op in named(function, {"scf.while"}):
+        number = _counter(op)
+        if number is not None:
+            _replace(op, number)
+
+
+def _counter(op: ir.Operation) -> int | None:
+    """Return which argument of the loop is a signed counter below a bound that the loop does not change."""
+    before, after = (region.blocks[0] for region in op.regions)
+    if [inner.name for inner in operations(before)] != ["arith.cmpi", "scf.condition"]:
+        return None
+    compare, condition = operations(before)
+    more, *passed = list(condition.operands)
+    arguments = list(before.arguments)
+    counter, bound = _below(compare)
+    if counter is None or counter not in arguments:
+        return None
+    if more != compare.results[0] or not is_outside(bound, op):
+        return None
+    if any(value not in arguments and not is_outside(value, op) for value in passed):
+        return None
+    for value, result in zip(passed, op.results, strict=True):
+        if value == counter and any(True for _ in result.uses):
+            return None  # it would have to be computed
+    number = arguments.index(counter)
+    inside = [argument for argument, value in zip(after.arguments, passed, strict=True) if value == counter]
+    return number if _counts(terminator(after).operands[number], inside) else None
+
+
+def _below(compare: ir.Operation) -> tuple[ir.Value | None, ir.Value]:
+    """Return what a signed comparison says is below what; nothing if it says something else."""
+    left, right = compare.operands
+    predicate = ir.IntegerAttr(compare.attributes["predicate"]).value
+    if predicate == Compare.SGT:
+        return right, left
+    return left if predicate == Compare.SLT else None, right
+
+
+def _counts(value: ir.Value, counters: Sequence[ir.Value]) -> bool:
+    """Return whether ``value`` is one of ``counters`` plus a constant, and does not overflow."""
+    op = defining_op(value)
+    if op is None or op.name != "arith.addi":
+        return False
+    for counter, step in (op.operands, reversed(list(op.operands))):
+        by = constant_integer(step)
+        if by is not None and counter in counters:
+            # By one it reaches the bound. 64 bits do not overflow in the time that there is.
+            return by == 1 or (by > 0 and scalar_bits(value.type) == INDEX_BITS)
+    return False
+
+
+def _replace(op: ir.Operation, number: int) -> None:
+    """Make an ``scf.for`` of a loop whose argument ``number`` counts."""
+    before, after = (region.blocks[0] for region in op.regions)
+    compare, condition = operations(before)
+    initial, arguments, following = (
+        list(values) for values in (op.operands, before.arguments, terminator(after).operands)
+    )
+    first, counter, next_count = (values.pop(number) for values in (initial, arguments, following))
+    emit, kinds = Emitter(op), [counter.type, *(value.type for value in initial)]
+    adds = defining_op(next_count)
+    by = next(n for value in adds.operands if (n := constant_integer(value)) is not None)
+    bounds = [first, _below(compare)[1], emit.constant(by, counter.type)]
+    loop = emit.op("scf.for", [*bounds, *initial], kinds[1:], regions=1)
+    body = loop.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
+    end = emit.inside(body).op("scf.yield", following, [])
+    in_body = dict(zip([counter, *arguments], body.arguments, strict=True))
+    behind = dict(zip(arguments, loop.results, strict=True))
+    passed = list(condition.operands)[1:]
+    for argument, result, value in zip(after.arguments, op.results, passed, strict=True):
+        argument.replace_all_uses_with(in_body.get(value, value))
+        if value != counter:  # else nothing needs it
+            result.replace_all_uses_with(behind.get(value, value))
+    for inner in body_operations(after):
+        inner.move_before(end)
+    op.erase()
