@@ -41,6 +41,24 @@ gpu.module @k {
     memref.store %r#1, %c[%x] : memref<?xf32>
     gpu.return
   }
+  // From the work-item's own place in steps of the size of the grid.
+  gpu.func @grid(%a: memref<?xf32>, %c: memref<?xf32>, %n: index) kernel {
+    %x = gpu.global_id x
+    %groups = gpu.grid_dim x
+    %size = gpu.block_dim x
+    %all = arith.muli %groups, %size : index
+    %last = scf.while (%i = %x) : (index) -> index {
+      %more = arith.cmpi slt, %i, %n : index
+      scf.condition(%more) %i : index
+    } do {
+    ^bb0(%i: index):
+      %p = memref.load %a[%i] : memref<?xf32>
+      memref.store %p, %c[%i] : memref<?xf32>
+      %next = arith.addi %i, %all : index
+      scf.yield %next : index
+    }
+    gpu.return
+  }
   // Not where the last count is used, where it could overflow, or where the bound could be jumped over.
   gpu.func @used(%a: memref<?x?xf32>, %c: memref<?xindex>, %n: i32) kernel {
     %c0 = arith.constant 0 : index
@@ -108,6 +126,9 @@ gpu.module @k {
 // CHECK: scf.for [[J:%.+]] = %c2 to {{%.+}} step {{%.+}} iter_args
 // CHECK-NEXT: memref.load %arg0{{.}}[[J]], {{%.+}}]
 // CHECK-LABEL: gpu.func @turned(
+// CHECK-LABEL: gpu.func @grid.workgroup
+// CHECK: [[ALL:%.+]] = arith.muli
+// CHECK: scf.for {{%.+}} = %global_id_x to %arg2 step [[ALL]] {
 // CHECK-LABEL: gpu.func @used.workgroup
 // CHECK-NOT: scf.for
 // CHECK-LABEL: gpu.func @used(

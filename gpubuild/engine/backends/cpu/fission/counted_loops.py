@@ -6,7 +6,7 @@ of an ``scf.for`` for many work-items together. Upstream has ``upliftWhileToForL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 
 from mlir import ir
 
@@ -14,9 +14,11 @@ from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, nam
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, defining_op, is_outside, scalar_bits
 
+_SIZES = frozenset({"gpu.block_dim", "gpu.grid_dim"})
+
 
 def count_loops(function: ir.Operation) -> None:
-    """Replace each ``scf.while`` in ``function`` that compares a counter first and adds a constant to it."""
+    """Replace each ``scf.while`` in ``function`` that compares a counter first and makes equal steps."""
     for op in named(function, {"scf.while"}):
         number = _counter(op)
         if number is not None:
@@ -42,8 +44,9 @@ def _counter(op: ir.Operation) -> int | None:
         if value == counter and any(True for _ in result.uses):
             return None  # it would have to be computed
     number = arguments.index(counter)
-    inside = [argument for argument, value in zip(after.arguments, passed, strict=True) if value == counter]
-    return number if _counts(terminator(after).operands[number], inside) else None
+    inside = {argument for argument, value in zip(after.arguments, passed, strict=True) if value == counter}
+    step = _step(terminator(after).operands[number], inside)
+    return number if step is not None and is_outside(step, op) else None
 
 
 def _below(compare: ir.Operation) -> tuple[ir.Value | None, ir.Value]:
@@ -55,17 +58,26 @@ def _below(compare: ir.Operation) -> tuple[ir.Value | None, ir.Value]:
     return left if predicate == Compare.SLT else None, right
 
 
-def _counts(value: ir.Value, counters: Sequence[ir.Value]) -> bool:
-    """Return whether ``value`` is one of ``counters`` plus a constant, and does not overflow."""
+def _step(value: ir.Value, counters: Set[ir.Value]) -> ir.Value | None:
+    """Return what ``value`` adds to one of ``counters``, if that is positive and does not overflow."""
     op = defining_op(value)
     if op is None or op.name != "arith.addi":
+        return None
+    left, right = op.operands
+    counter, step = (left, right) if left in counters else (right, left)
+    # By one it reaches the bound. 64 bits do not overflow in the time that there is.
+    is_safe = constant_integer(step) == 1 or scalar_bits(value.type) == INDEX_BITS
+    return step if counter in counters and is_safe and _is_positive(step) else None
+
+
+def _is_positive(value: ir.Value) -> bool:
+    """Return whether a step is a positive constant, or the number of work-items in the grid or a group."""
+    op = defining_op(value)
+    if op is None:
         return False
-    for counter, step in (op.operands, reversed(list(op.operands))):
-        by = constant_integer(step)
-        if by is not None and counter in counters:
-            # By one it reaches the bound. 64 bits do not overflow in the time that there is.
-            return by == 1 or (by > 0 and scalar_bits(value.type) == INDEX_BITS)
-    return False
+    if op.name == "arith.muli":
+        return isinstance(value.type, ir.IndexType) and all(map(_is_positive, op.operands))
+    return op.name in _SIZES or (constant_integer(value) or 0) > 0
 
 
 def _replace(op: ir.Operation, number: int) -> None:
@@ -77,10 +89,8 @@ def _replace(op: ir.Operation, number: int) -> None:
     )
     first, counter, next_count = (values.pop(number) for values in (initial, arguments, following))
     emit, kinds = Emitter(op), [counter.type, *(value.type for value in initial)]
-    adds = defining_op(next_count)
-    by = next(n for value in adds.operands if (n := constant_integer(value)) is not None)
-    bounds = [first, _below(compare)[1], emit.constant(by, counter.type)]
-    loop = emit.op("scf.for", [*bounds, *initial], kinds[1:], regions=1)
+    step = _step(next_count, set(after.arguments))
+    loop = emit.op("scf.for", [first, _below(compare)[1], step, *initial], kinds[1:], regions=1)
     body = loop.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
     end = emit.inside(body).op("scf.yield", following, [])
     in_body = dict(zip([counter, *arguments], body.arguments, strict=True))
