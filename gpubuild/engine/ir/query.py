@@ -9,6 +9,12 @@ from mlir import ir
 
 _KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
 INDEX_BITS = 64  # on every target
+GRID, BLOCK, DYNAMIC_SIZE, KERNEL_OPERANDS = (
+    1,
+    4,
+    10,
+    11,
+)  # groups of operands of a gpu.launch_func, after tokens
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 
 # The result of these operations is the memory of their first operand, or a part of it.
@@ -114,6 +120,17 @@ def following(op: ir.Operation) -> ir.Operation:
     return block[block.index(op) + 1]
 
 
+def terminator(block: ir.Block) -> ir.Operation:
+    """Return the last operation of ``block``."""
+    return block.operations[-1].operation
+
+
+def launch_operands(launch: ir.Operation, group: int, groups: int = 1) -> range:
+    """Return the numbers of the operands of a ``gpu.launch_func`` in one or more groups."""
+    sizes = list(launch.attributes["operandSegmentSizes"])
+    return range(sum(sizes[:group]), sum(sizes[: group + groups]))
+
+
 def kernel_module(op: ir.Operation) -> ir.Operation:
     """Return the gpu.module around ``op``. Raises ``ValueError`` for code of the host."""
     module = enclosing(op, ("gpu.module",))
@@ -127,12 +144,17 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
+def viewed_memory(value: ir.Value) -> ir.Value:
+    """Return the memory that ``value`` is a view of, or ``value`` itself."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS and len(op.operands):
+        value = op.operands[0]
+    return value
+
+
 def is_outside(value: ir.Value, root: ir.Operation) -> bool:
     """Return whether ``value`` is defined outside ``root``: neither in it, nor an argument of its blocks."""
     owner = value.owner
     op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if isinstance(owner, ir.Block) and op == root:
-        return False
     while op is not None:
         if op == root:
             return False

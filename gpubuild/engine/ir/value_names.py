@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER
-from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    KERNEL_OPERANDS,
+    defining_op,
+    launch_operands,
+    matching,
+    operations,
+    symbol_name,
+)
 
 ARGUMENTS = "gpubuild.argument_names"
 _NAME = re.compile(r"[A-Za-z_$][\w$.-]*|%\d+")
@@ -23,7 +30,6 @@ _RESULT = re.compile(rb"%([\w$.-]+)(?:\s*,\s*%[\w$.-]+)*\s*=\s*$")  # of several
 _LAUNCH = "gpu.launch"
 _IDS = [f"gpu.{what} {axis}" for what in ("block_id", "thread_id", "grid_dim", "block_dim") for axis in "xyz"]
 _CLUSTER_IDS = [f"gpu.{what} {axis}" for what in ("cluster_id", "cluster_dim") for axis in "xyz"]
-_KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +126,8 @@ def name_kernels(module: ir.Module, launches: dict[str, list[str]]) -> None:
     """Give the names of :func:`names_of_launches` and of arguments to the kernels made of launches."""
     captured = {}
     for op in operations(module.operation, ("gpu.launch_func",)):
-        segments = list(op.attributes["operandSegmentSizes"])
-        first = sum(segments[:_KERNEL_OPERANDS])
-        operands = list(op.operands)[first : first + segments[_KERNEL_OPERANDS]]
-        captured[str(op.location)] = [name_of(_location(value)) for value in operands]
+        numbers = launch_operands(op, KERNEL_OPERANDS)
+        captured[str(op.location)] = [name_of(_location(op.operands[number])) for number in numbers]
     for kernel in operations(module.operation, ("gpu.func",)):
         where = str(kernel.location)
         if where not in launches:

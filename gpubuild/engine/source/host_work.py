@@ -11,7 +11,7 @@ from dataclasses import replace
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name, viewed_memory
 from gpubuild.engine.source.launch_checks import argument_values, launches
 from gpubuild.errors import Diagnostic
 
@@ -81,7 +81,7 @@ def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     found = []
     for launch, kernel in launched:
         for value in argument_values(launch):
-            root = _root(value)
+            root = viewed_memory(value)
             maker = defining_op(root)
             if maker is None or maker.name not in _MADE_BY_HOST or _may_be_registered(root):
                 continue
@@ -100,7 +100,7 @@ def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about memory that is not freed by the operation that belongs to its allocation."""
     found = []
     for op in _host_operations(module, tuple(_FREED_BY.values())):
-        maker = defining_op(_root(op.operands[-1]))
+        maker = defining_op(viewed_memory(op.operands[-1]))
         if maker is not None and (right := _FREED_BY.get(maker.name, op.name)) != op.name:
             message = f"this frees memory of '{maker.name}', which only '{right}' can free"
             found.append(_warning(op, message, source))
@@ -119,7 +119,7 @@ def find_unawaited(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 
 
 def _is_to_host(copy: ir.Operation) -> bool:
-    target = _root(copy.operands[-2])
+    target = viewed_memory(copy.operands[-2])
     maker = defining_op(target)
     if maker is None:
         return bool(target.owner.owner.operation.name == "func.func")
@@ -138,13 +138,6 @@ def _may_wait(op: ir.Operation) -> bool:
 def _host_operations(module: ir.Module, names: tuple[str, ...]) -> list[ir.Operation]:
     tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
     return [op for top in tops for op in operations(top, names)]
-
-
-def _root(value: ir.Value) -> ir.Value:
-    """Return the memory that ``value`` is a view of."""
-    while (op := defining_op(value)) is not None and op.name in VIEWS and len(op.operands):
-        value = op.operands[0]
-    return value
 
 
 def _may_be_registered(value: ir.Value) -> bool:

@@ -16,9 +16,14 @@ from mlir import ir
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.query import (
+    BLOCK,
+    DYNAMIC_SIZE,
+    GRID,
+    KERNEL_OPERANDS,
     constant_integer,
     defining_op,
     kernel_functions,
+    launch_operands,
     operations,
     scalar_bits,
     symbol_name,
@@ -30,8 +35,6 @@ KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 _KNOWN_GRIDS = ("known_grid_size", "gpu.known_grid_size")
 _RETURNS_NOTHING = "!llvm.func<void ("
 _DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
-_SEGMENTS = "operandSegmentSizes"
-_GRID, _BLOCK, _DYNAMIC_SIZE, _ARGUMENTS = 1, 4, 10, 11  # groups of operands, after tokens
 _INDEX_BITS = 64
 _LARGE_GRID = 1024  # workgroups
 _DEPTH = 8  # most operations between a number and its constants
@@ -64,17 +67,17 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 def grid(launch: ir.Operation) -> list[int | None]:
     """Return the workgroups in x, y and z; ``None`` if unknown."""
-    return _numbers(launch, _GRID, 3)
+    return [number(value) for value in _operands(launch, GRID, 3)]
 
 
 def block(launch: ir.Operation) -> list[int | None]:
     """Return the work-items of a workgroup in x, y and z; ``None`` if unknown."""
-    return _numbers(launch, _BLOCK, 3)
+    return [number(value) for value in _operands(launch, BLOCK, 3)]
 
 
 def arguments(launch: ir.Operation) -> list[int | None]:
     """Return the arguments of the kernel that are known numbers; ``None`` for others."""
-    return _numbers(launch, _ARGUMENTS, 1)
+    return [number(value) for value in argument_values(launch)]
 
 
 def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
@@ -130,17 +133,11 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
 
 def argument_values(launch: ir.Operation) -> list[ir.Value]:
     """Return the arguments of the kernel."""
-    return _operands(launch, _ARGUMENTS, 1)
-
-
-def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
-    return [number(value) for value in _operands(launch, group, groups)]
+    return _operands(launch, KERNEL_OPERANDS, 1)
 
 
 def _operands(launch: ir.Operation, group: int, groups: int) -> list[ir.Value]:
-    sizes = list(launch.attributes[_SEGMENTS])
-    first, end = sum(sizes[:group]), sum(sizes[: group + groups])
-    return list(launch.operands)[first:end]
+    return [launch.operands[number] for number in launch_operands(launch, group, groups)]
 
 
 def launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
@@ -265,7 +262,8 @@ def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
         needed = _bytes_used(functions[name]) if name in functions else 0
         if not needed:
             continue
-        given = _bytes_given(launch)
+        size = launch_operands(launch, DYNAMIC_SIZE)
+        given = constant_integer(launch.operands[size.start]) if size else 0
         if given is not None and given < needed:
             has = f"{given} bytes of" if given else "no"
             message = f"the launch gives {name} {has} dynamic workgroup memory; it uses {needed} bytes"
@@ -290,10 +288,3 @@ def _bytes_used(kernel: ir.Operation) -> int:
         if maker is not None and maker.name == _DYNAMIC_MEMORY and shift is not None and width:
             ends.append(shift + prod(kind.shape) * -(-width // 8))
     return max(ends)
-
-
-def _bytes_given(launch: ir.Operation) -> int | None:
-    segments = list(launch.attributes[_SEGMENTS])
-    if not segments[_DYNAMIC_SIZE]:
-        return 0
-    return constant_integer(launch.operands[sum(segments[:_DYNAMIC_SIZE])])

@@ -15,7 +15,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
-from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name, viewed_memory
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import (
     carried_tensors,
@@ -25,7 +25,7 @@ from gpubuild.engine.source import (
     reductions,
     token_chains,
 )
-from gpubuild.engine.source.exports import PRINTS
+from gpubuild.engine.source.memory_uses import PRINTS
 from gpubuild.errors import StepError
 
 # Control flow is lowered first: passes to linalg refuse its tosa.yield.
@@ -218,7 +218,7 @@ def _map_to_launches(module: ir.Module, state: TensorLowering) -> None:
 def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
     for launch in operations(module.operation, ("gpu.launch_func",)):
         for value in launch.operands:
-            if isinstance(parallel_loops.root(value).type, ir.UnrankedMemRefType):
+            if isinstance(viewed_memory(value).type, ir.UnrankedMemRefType):
                 cast = value.owner.operation
                 raise StepError(
                     "kernels cannot use memory of unknown rank",
@@ -226,12 +226,7 @@ def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
                     hint="give it a rank where it comes from, such as memref<?x?xf32> for memref<*xf32>",
                 )
     for function in _defined(module):
-        device_memory.use_device_memory(function, module.operation)
-
-
-def _split_chains(module: ir.Module, _: TensorLowering) -> None:
-    for function in _defined(module):
-        token_chains.split_chains(function, module.operation)
+        device_memory.use_device_memory(function)
 
 
 def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, TensorLowering], None]:
@@ -266,5 +261,5 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("outline-kernels", _OUTLINE),
     Pass(name="use-device-memory", run=_use_device_memory),
     upstream("async-regions", _ASYNC),
-    Pass(name="split-token-chains", run=_split_chains),
+    Pass(name="split-token-chains", run=_each_function(token_chains.split_chains)),
 )
