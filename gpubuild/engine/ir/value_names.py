@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER
 from gpubuild.engine.ir.query import (
     KERNEL_OPERANDS,
     defining_op,
@@ -102,8 +101,8 @@ def argument_names(module: ir.Module, text: str, source_name: str) -> dict[str, 
 
 
 def _is_written(location: ir.Location, source_name: str) -> bool:
-    """Return whether it is where the parser found something: in a buffer with or without its name."""
-    return location.is_a_file() and location.filename in (UNNAMED_BUFFER, source_name)
+    """Return whether it is where the parser found something."""
+    return location.is_a_file() and location.filename == source_name
 
 
 def _argument_name(location: ir.Location, lines: list[bytes], source_name: str) -> str:

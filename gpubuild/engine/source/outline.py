@@ -64,19 +64,15 @@ def run(params: OutlineParams, io: StepIO) -> None:
     lines = SourceText(text, name)
     names: dict[str, list[str]] = {}  # of arguments
     with contexts.context():
-
-        def settle(module: ir.Module) -> None:
-            resources.settle(module, lines)
-            if exports.ATTRIBUTE in text or "kernel" in text:
-                names.update(value_names.argument_names(module, text, name))
-            if params.names:
-                value_names.name_values(module, text, name)
-                value_names.write_argument_names(module)
-
         with io.stage("parse"):
             source_checks.check_source(text, lines, name)
-            module = contexts.parse(text, source_name=name, settle=settle)
-            if params.names or value_names.ARGUMENTS in text:
+            module = contexts.parse(text, source_name=name)
+            resources.settle(module, lines)
+            if exports.ATTRIBUTE in text or "kernel" in text:
+                names = value_names.argument_names(module, text, name)
+            if params.names:
+                value_names.name_values(module, text, name)
+            if value_names.ARGUMENTS in text:
                 value_names.read_argument_names(module)
             if constants.ATTRIBUTE in text:
                 constants.set_values(module, params.constants, lines)
