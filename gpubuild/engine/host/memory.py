@@ -14,8 +14,8 @@ from mlir import ir
 from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.memrefs import MIRROR, with_address
-from gpubuild.engine.ir.query import element_bytes, scalar_bits
+from gpubuild.engine.ir.memrefs import MIRROR, metadata, with_address
+from gpubuild.engine.ir.query import element_bytes, is_contiguous, scalar_bits, strides_and_offset
 from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
@@ -96,17 +96,9 @@ def _refusal(op: ir.Operation) -> str:
             return f"'{op.name}' in memory space {_space(kind)}: devices allocate from memory space 1"
         if op.name in _FUNCTIONS and not element_bytes(kind.element_type):
             return f"'{op.name}' on elements of type {kind.element_type}, whose size is not known"
-        if op.name in _FUNCTIONS and not _is_strided(kind):
+        if op.name in _FUNCTIONS and strides_and_offset(kind) is None:
             return f"'{op.name}' on a memref whose layout is not strides and an offset: {kind}"
     return ""
-
-
-def _is_strided(kind: ir.MemRefType) -> bool:
-    try:
-        kind.get_strides_and_offset()
-    except RuntimeError:
-        return False
-    return True
 
 
 # ---- memory spaces ----
@@ -136,7 +128,7 @@ def _allocate_in_default_space(op: ir.Operation) -> None:
 
 
 def _needs_runtime(op: ir.Operation) -> bool:
-    if any(not _is_plain(kind) for kind in _memrefs(op)):
+    if any(not is_contiguous(kind) for kind in _memrefs(op)):
         return True
     if op.name == "gpu.memcpy":
         return False
@@ -144,11 +136,6 @@ def _needs_runtime(op: ir.Operation) -> bool:
     if not isinstance(kind, ir.IntegerType | ir.FloatType):
         return True
     return scalar_bits(kind) not in (16, 32)
-
-
-def _is_plain(kind: ir.MemRefType) -> bool:
-    """Return whether elements are contiguous from the memref's base on, as upstream assumes."""
-    return bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
 
 
 def _call(op: ir.Operation) -> None:
@@ -217,7 +204,7 @@ def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
     emit = Emitter(block.operations[0].operation)
     ranges = {}
     for argument in block.arguments:
-        if isinstance(argument.type, ir.MemRefType) and _is_plain(ir.MemRefType(argument.type)):
+        if isinstance(argument.type, ir.MemRefType) and is_contiguous(argument.type):
             start, bytes_ = _range(emit, argument)
             ranges[argument] = start, emit.binary("arith.addi", start, bytes_)
     are_apart = emit.constant(1, ir.IntegerType.get_signless(1))
@@ -271,15 +258,10 @@ def _continue(op: ir.Operation, token: ir.Value) -> None:
 
 def described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
     """Return the address of a memref's first element, and its sizes and strides."""
-    kind = ir.MemRefType(memref.type)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    results = emit.op(
-        "memref.extract_strided_metadata", [memref], [base, *[index] * (1 + 2 * kind.rank)]
-    ).results
-    start = emit.op("memref.extract_aligned_pointer_as_index", [memref], [index]).results[0]
-    offset = emit.binary("arith.muli", results[1], emit.constant(size))
-    return emit.binary("arith.addi", start, offset), list(results)[2:]
+    _, first, sizes, strides = metadata(emit, memref)
+    start = emit.value("memref.extract_aligned_pointer_as_index", [memref], ir.IndexType.get())
+    offset = emit.binary("arith.muli", first, emit.constant(size))
+    return emit.binary("arith.addi", start, offset), [*sizes, *strides]
 
 
 def _stored(emit: Emitter, op: ir.Operation, values: Sequence[ir.Value], kind: ir.Type) -> ir.Value:

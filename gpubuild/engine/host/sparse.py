@@ -11,7 +11,7 @@ from mlir import ir
 from gpubuild.engine.host import memory
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import element_bytes, matching
+from gpubuild.engine.ir.query import element_bytes, is_contiguous, matching, strides_and_offset
 from gpubuild.errors import StepError
 
 _INDICES = ("i32", "i64", "index")
@@ -110,12 +110,7 @@ def _dimensions(op: ir.Operation) -> int:
 
 
 def _is_contiguous(kind: ir.MemRefType) -> bool:
-    if kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout:
-        return True
-    try:
-        return bool(kind.rank == 1 and kind.get_strides_and_offset()[0] == [1])
-    except RuntimeError:
-        return False
+    return is_contiguous(kind) or (strides_and_offset(kind) or ([], 0))[0] == [1]
 
 
 def _based_at_start(emit: Emitter, memref: ir.Value) -> ir.Value:

@@ -7,7 +7,7 @@ from math import prod
 
 from mlir import ir
 
-_KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
+_KERNEL_MARKS = ("gpu.kernel", "kernel", "nvvm.kernel", "rocdl.kernel")
 INDEX_BITS = 64  # on every target
 GRID, BLOCK, DYNAMIC_SIZE, KERNEL_OPERANDS = (
     1,
@@ -195,6 +195,20 @@ def shaped_like(kind: ir.Type, element: ir.Type) -> ir.Type:
     )
 
 
+def is_contiguous(kind: ir.MemRefType) -> bool:
+    """Return whether the elements of a memref follow each other in row-major order from its start."""
+    return bool(kind.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)))
+
+
+def strides_and_offset(kind: ir.MemRefType) -> tuple[list[int], int] | None:
+    """Return the strides and the offset of a memref; ``None`` for other layouts."""
+    try:
+        strides, offset = kind.get_strides_and_offset()
+    except RuntimeError:
+        return None
+    return strides, offset
+
+
 def scalar_bits(kind: ir.Type) -> int:
     """Return the width of an integer, float or index as a value; 0 for other types, vectors too."""
     if isinstance(kind, ir.IndexType):
@@ -228,11 +242,27 @@ def _padded_bytes(bits: int) -> int:
 def kernel_functions(module: ir.Operation) -> list[ir.Operation]:
     """Return the functions of a gpu.module that can be launched, in order."""
     functions = [op.operation for op in module.regions[0].blocks[0]]
-    return [
-        op
-        for op in functions
-        if op.name in {"gpu.func", "llvm.func"} and any(mark in op.attributes for mark in _KERNEL_MARKS)
-    ]
+    return [op for op in functions if op.name in {"gpu.func", "llvm.func"} and is_kernel(op)]
+
+
+def is_kernel(function: ir.Operation) -> bool:
+    """Return whether launches can run ``function``."""
+    return any(mark in function.attributes for mark in _KERNEL_MARKS)
+
+
+def is_reached_by_all(op: ir.Operation) -> bool:
+    """Return whether all work-items reach ``op``: code of a kernel itself, outside of branches and loops."""
+    function = op.parent.operation
+    return is_kernel(function) and bool(op.block == function.regions[0].blocks[0])
+
+
+def attributions(function: ir.Operation) -> tuple[list[ir.BlockArgument], list[ir.BlockArgument]]:
+    """Return the workgroup memory and the private memory that a ``gpu.func`` with a body declares."""
+    count = len(function.attributes["function_type"].value.inputs)
+    memory = list(function.regions[0].blocks[0].arguments)[count:]
+    name = "workgroup_attributions"
+    shared = function.attributes[name].value if name in function.attributes else 0
+    return memory[:shared], memory[shared:]
 
 
 def module_dialect(module: ir.Operation) -> str:

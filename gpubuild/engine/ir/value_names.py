@@ -102,7 +102,7 @@ def argument_names(module: ir.Module, text: str, source_name: str) -> dict[str, 
 
 def _is_written(location: ir.Location, source_name: str) -> bool:
     """Return whether it is where the parser found something."""
-    return location.is_a_file() and location.filename == source_name
+    return bool(location.is_a_file() and location.filename == source_name)
 
 
 def _argument_name(location: ir.Location, lines: list[bytes], source_name: str) -> str:

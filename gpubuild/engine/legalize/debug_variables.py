@@ -22,7 +22,14 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import file_position
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    attributions,
+    is_contiguous,
+    matching,
+    operations,
+    symbol_name,
+    terminator,
+)
 from gpubuild.engine.ir.value_names import Named, Names, name_of, read_argument_names
 from gpubuild.engine.legalize.state import Legalization
 
@@ -79,13 +86,13 @@ def _record(module: ir.Module, state: Legalization) -> None:
 
 
 def _record_attributions(function: ir.Operation, names: Names) -> None:
-    arguments, owner = list(function.regions[0].blocks[0].arguments), symbol_name(function)
-    first = private = len(ir.FunctionType(function.attributes["function_type"].value).inputs)
-    if "workgroup_attributions" in function.attributes:
-        private += ir.IntegerAttr(function.attributes["workgroup_attributions"]).value
-    found = [Named(name=name_of(a.location), type=a.type, function=owner) for a in arguments]
-    names.private[owner] = found[private:]
-    for number, named in enumerate(found[first:private]):
+    owner = symbol_name(function)
+    shared, private = (
+        [Named(name=name_of(a.location), type=a.type, function=owner) for a in memory]
+        for memory in attributions(function)
+    )
+    names.private[owner] = private
+    for number, named in enumerate(shared):
         names.globals[f"__wg_{owner}_{number}"] = named  # the name that upstream gives the variable
 
 
@@ -150,7 +157,7 @@ def _pointer_to(kind: ir.MemRefType) -> str:
     """Return the type of a pointer to the elements, or to rows of them where C has that: ``m[i][j]``."""
     element, bits = _scalar(kind.element_type)
     inner = kind.shape[1:]
-    if not element or kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
+    if not element or not is_contiguous(kind):
         return _pointer(element)
     if any(n == ir.ShapedType.get_dynamic_size() for n in inner):
         return _pointer(element)
@@ -504,7 +511,7 @@ def _frontier(block: ir.Block, blocks: Sequence[ir.Block]) -> list[ir.Block]:
 
 
 def _successors(block: ir.Block) -> list[ir.Block]:
-    return list(block.operations[len(block.operations) - 1].operation.successors)
+    return list(terminator(block).successors)
 
 
 RECORD: Pass[Legalization] = Pass(

@@ -18,7 +18,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import NO_ACCESS, following, operations, symbol_name
+from gpubuild.engine.ir.query import NO_ACCESS, following, is_kernel, operations, symbol_name
 from gpubuild.engine.legalize import matrix_ops
 from gpubuild.engine.legalize.matrix_ops import (
     EXPANSIONS,
@@ -83,8 +83,7 @@ class _Pending:
 
 def find_waits(function: ir.Operation) -> Waits:
     """Return where the lanes that run ``function`` must wait. Its caller may have accessed memory."""
-    is_kernel = "gpu.kernel" in function.attributes
-    entering = _Pending() if is_kernel else _Pending(read=True, written=True)
+    entering = _Pending() if is_kernel(function) else _Pending(read=True, written=True)
     waits = Waits()
     before = -1
     while before != len(waits):  # another wait can only remove pending accesses

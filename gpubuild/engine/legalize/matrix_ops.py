@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.memrefs import reinterpreted
+from gpubuild.engine.ir.memrefs import metadata, reinterpreted
 from gpubuild.engine.legalize.subgroup_shuffle import below, last_word
 from gpubuild.support.frozen import frozen
 
@@ -339,17 +339,13 @@ class _Location:
 def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
     """Return ``extent`` consecutive elements of ``memory`` from ``indices`` on, as a vector of memory."""
     kind = ir.MemRefType(memory.type)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    parts = emit.op("memref.extract_strided_metadata", [memory], [base, *[index] * (1 + 2 * kind.rank)])
-    at = parts.results[1]
-    for number, value in enumerate(indices):
-        step = emit.binary("arith.muli", value, parts.results[2 + kind.rank + number])
-        at = emit.binary("arith.addi", at, step)
+    base, at, _, strides = metadata(emit, memory)
+    for value, stride in zip(indices, strides, strict=True):
+        at = emit.binary("arith.addi", at, emit.binary("arith.muli", value, stride))
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(dynamic, [1])
     new = ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)
-    return reinterpreted(emit, parts.results[0], new, offset=[at], sizes=(), strides=())
+    return reinterpreted(emit, base, new, offset=[at], sizes=(), strides=())
 
 
 def quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:

@@ -17,9 +17,9 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.memrefs import reinterpreted
+from gpubuild.engine.ir.memrefs import metadata, reinterpreted
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
-from gpubuild.engine.ir.query import operations, scalar_bits
+from gpubuild.engine.ir.query import is_contiguous, is_kernel, operations, scalar_bits, terminator
 from gpubuild.engine.legalize.booleans import bytes_of
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 
@@ -50,29 +50,15 @@ def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
     """Expand ``memref.copy`` of views with gaps to a loop nest; with ``plain_too`` all others as well."""
     source, target = op.operands
     shaped = [ir.MemRefType(v.type) for v in (source, target)]
-    if not plain_too and all(
-        m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped
-    ):
+    if not plain_too and all(map(is_contiguous, shaped)):
         return
-    emit = Emitter(op)
-    _copy_axis(emit, source, target, [])
+
+    def copy(at: Emitter, indices: list[ir.Value]) -> None:
+        value = at.value("memref.load", [source, *indices], shaped[0].element_type)
+        at.op("memref.store", [value, target, *indices], [])
+
+    Emitter(op).nest(source, range(shaped[0].rank), copy)
     op.erase()
-
-
-def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
-    shaped = ir.MemRefType(source.type)
-    if len(indices) == shaped.rank:
-        value = emit.value("memref.load", [source, *indices], shaped.element_type)
-        emit.op("memref.store", [value, target, *indices], [])
-        return
-    axis = emit.constant(len(indices))
-    extent = emit.value("memref.dim", [source, axis], ir.IndexType.get())
-
-    def inside(at: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        _copy_axis(at, source, target, [*indices, index])
-        return []
-
-    emit.loop(extent, [], inside)
 
 
 def _expand_copy(op: ir.Operation, _: Lowering) -> None:
@@ -99,23 +85,19 @@ def _expand_shape(op: ir.Operation, _: Lowering) -> None:
     if all(sum(map(kind.is_dynamic_dim, group)) < 2 for group in groups):
         return
     emit = Emitter(op)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    rank = len(groups)
-    parts = emit.op("memref.extract_strided_metadata", [source], [base, *[index] * (1 + 2 * rank)]).results
+    parts = metadata(emit, source)
     unknown = iter(list(op.operands)[1:])
     sizes = [
         next(unknown) if kind.is_dynamic_dim(number) else emit.constant(kind.shape[number])
         for number in range(kind.rank)
     ]
     strides: list[ir.Value] = []
-    for number, group in enumerate(groups):
-        inner = [parts[2 + rank + number]]
+    for stride, group in zip(parts.strides, groups, strict=True):
+        inner = [stride]
         for dimension in reversed(group[1:]):
             inner.insert(0, emit.binary("arith.muli", inner[0], sizes[dimension]))
         strides += inner
-    made = reinterpreted(emit, parts[0], kind, offset=[parts[1]], sizes=sizes, strides=strides)
-    emit.replace(made)
+    emit.replace(reinterpreted(emit, parts.base, kind, offset=[parts.offset], sizes=sizes, strides=strides))
 
 
 def _expand_product(op: ir.Operation, _: Lowering) -> None:
@@ -150,12 +132,9 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
     old_block = op.regions[0].blocks[0]
     # The block keeps its ops; its argument becomes an integer, which a cast converts.
     old_block.append_to(atomic.regions[0])
-    argument = old_block.arguments[0]
     inside = Emitter(old_block.operations[0].operation)
-    value = inside.op("arith.bitcast", [argument], [element])
-    argument.replace_all_uses_except(value.results[0], value.operation)
-    argument.set_type(integer)
-    end = old_block.operations[len(old_block.operations) - 1].operation
+    inside.convert_argument(old_block.arguments[0], integer, "arith.bitcast")
+    end = terminator(old_block)
     closing = Emitter(end)
     bits = closing.value("arith.bitcast", [end.operands[0]], integer)
     closing.op("memref.atomic_yield", [bits], [])
@@ -217,11 +196,9 @@ def change_parameters(function: ir.Operation, change: Callable[[ir.Type], ir.Typ
     if not len(body) or all(new is None for new in changed):
         return
     emit = Emitter(body[0].operations[0].operation)
-    for argument, given, new in zip(body[0].arguments, kind.inputs, changed, strict=False):
+    for argument, new in zip(body[0].arguments, changed, strict=False):
         if new is not None:
-            seen = emit.op(cast, [argument], [given])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(new)
+            emit.convert_argument(argument, new, cast)
     inputs = [new or given for given, new in zip(kind.inputs, changed, strict=True)]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
 
@@ -234,7 +211,7 @@ def _widen(function: ir.Operation, _: Lowering) -> None:
 
     The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
     """
-    if "gpu.kernel" in function.attributes or "kernel" in function.attributes:
+    if is_kernel(function):
         change_parameters(function, _wider, "arith.trunci")
 
 

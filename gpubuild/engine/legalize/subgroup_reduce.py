@@ -15,6 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
+from gpubuild.engine.ir.query import terminator
 from gpubuild.engine.legalize import subgroup_shuffle, vectors
 from gpubuild.engine.legalize.state import Legalization, Shuffles
 from gpubuild.engine.legalize.workgroup import (
@@ -72,7 +73,7 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
                 whole = emit.value(operation, [part, whole], whole.type, _strided(offsets))
         argument.replace_all_uses_with(whole)
     first = emit.compare(Compare.EQ, lane, emit.constant(0))
-    end = block.operations[len(block.operations) - 1].operation
+    end = terminator(block)
     yielded = [value.type for value in end.operands]
     branch = emit.op("scf.if", [first], yielded, regions=2)
     while block.arguments:

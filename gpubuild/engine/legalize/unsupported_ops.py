@@ -16,7 +16,16 @@ from mlir import ir
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import constant_integer, element_type, scalar_bits
+from gpubuild.engine.ir.query import (
+    attributions,
+    constant_integer,
+    element_bytes,
+    element_type,
+    is_kernel,
+    is_reached_by_all,
+    scalar_bits,
+    strides_and_offset,
+)
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
@@ -88,9 +97,7 @@ _PARAMETER_CLASSES = (
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE, _WORKGROUP = "#gpu.address_space<private>", "#gpu.address_space<workgroup>"
 _OF_WORKGROUP = "bytes of workgroup memory"
-_WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
 _UNIFORM = "uniform"
-_KERNEL = ("gpu.kernel", "kernel")
 _FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
@@ -228,7 +235,7 @@ def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
         return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
     if op.name == "gpu.shuffle" and (width := constant_integer(op.operands[2]) or 0) > subgroup_size:
         return f"'{op.name}' of {width} work-items, {_of(subgroup_size)}"
-    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _is_reached_by_all(op)):
+    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or is_reached_by_all(op)):
         return (
             f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
             "write `uniform` if all do"
@@ -254,42 +261,30 @@ def _of(subgroup_size: int) -> str:
     return f"where a subgroup has {subgroup_size}"
 
 
-def _is_reached_by_all(op: ir.Operation) -> bool:
-    """Return whether ``op`` is in a kernel outside of all branches and loops."""
-    function = op.parent.operation
-    if not any(mark in function.attributes for mark in _KERNEL):
-        return False
-    return bool(op.block == function.regions[0].blocks[0])
-
-
 def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
-    is_kernel = any(mark in op.attributes for mark in _KERNEL)
     types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
     for number, given in enumerate(types, 1):
-        if is_kernel and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
+        if is_kernel(op) and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
             return (
                 f"parameter {number} of the kernel is of type {given}, which a launch cannot pass; "
                 "pass memory (memref) or numbers"
             )
-        if is_kernel and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
+        if is_kernel(op) and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
             what = f"parameter {number} of the kernel is of type {given}"
             return f"{what}; pass its bits as i8 and use arith.bitcast"
         if reason := _type_refusal(given, target):
             return f"parameter {number} is of type {given}, {reason}"
-    return _attribution_refusal(op, len(types), target)
+    return _attribution_refusal(op, target) if op.name == "gpu.func" and len(op.regions[0].blocks) else ""
 
 
-def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
+def _attribution_refusal(op: ir.Operation, target: Capabilities) -> str:
     """Check the sizes and spaces of workgroup and private memory.
 
     Upstream uses space 5 for private memory of AMD's kernels, and none for all others.
     """
-    if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
-        return ""
-    first_private = parameters + op.attributes[_WORKGROUPS].value
-    arguments = list(op.regions[0].blocks[0].arguments)
-    for value in arguments[parameters:]:
-        what = "private" if value.arg_number >= first_private else "workgroup"
+    shared, private = attributions(op)
+    for value in (*shared, *private):
+        what = "private" if value in private else "workgroup"
         if not ir.MemRefType(value.type).has_static_shape:
             return (
                 f"{what} memory of type {value.type}: write its size; "
@@ -297,13 +292,14 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
             )
         if what == "workgroup" and ir.MemRefType(value.type).memory_space is None and list(value.uses):
             return f"workgroup memory of type {value.type}: write {_WORKGROUP} for its space"
-    size = sum(_bytes(ir.MemRefType(a.type)) for a in arguments[parameters:first_private] if list(a.uses))
+    used = [ir.MemRefType(value.type) for value in shared if list(value.uses)]
+    size = sum(math.prod(kind.shape) * (element_bytes(kind.element_type) or 0) for kind in used)
     if target.workgroup_bytes is not None and size > target.workgroup_bytes:
         return (
             f"the kernel has {size:,} {_OF_WORKGROUP}, and a workgroup can have "
             f"{target.workgroup_bytes:,} on this chip; use less, or gpu.dynamic_shared_memory"
         )
-    for value in arguments[first_private:]:
+    for value in private:
         space = ir.MemRefType(value.type).memory_space
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
         if (space is None or number) and number != target.private_space:
@@ -311,17 +307,6 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
                 f"private memory of type {value.type}: write {_PRIVATE} for its space, which all targets have"
             )
     return ""
-
-
-def _bytes(memory: ir.MemRefType) -> int:
-    """Return the size of static memory, 0 for elements without a fixed one."""
-    of, lanes = memory.element_type, 1
-    if isinstance(of, ir.VectorType):
-        of, lanes = of.element_type, math.prod(of.shape)
-    if isinstance(of, ir.ComplexType):
-        of, lanes = of.element_type, 2 * lanes
-    bits = getattr(of, "width", 0)
-    return math.prod(memory.shape) * lanes * (-(-bits // 8)) if memory.has_static_shape else 0
 
 
 def _conversion_refusal(op: ir.Operation) -> str:
@@ -360,12 +345,8 @@ def _type_refusal(given: ir.Type, target: Capabilities) -> str:
 
 
 def _memory_refusal(memory: ir.MemRefType, target: Capabilities) -> str:
-    layout = memory.layout
-    if not isinstance(layout, ir.StridedLayoutAttr):
-        try:
-            memory.get_strides_and_offset()
-        except RuntimeError:
-            return "whose layout has no strides; compute the index in a plain memref"
+    if strides_and_offset(memory) is None:
+        return "whose layout has no strides; compute the index in a plain memref"
     space = memory.memory_space
     if space is None:
         return ""

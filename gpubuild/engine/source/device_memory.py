@@ -24,6 +24,7 @@ from gpubuild.engine.ir.query import (
     defining_op,
     element_bytes,
     following,
+    is_contiguous,
     is_outside,
     matching,
     operations,
@@ -332,11 +333,7 @@ def _is_device(value: ir.Value) -> bool:
 
 
 def _is_plain(value: ir.Value) -> bool:
-    kind = ir.MemRefType(value.type)
-    return (
-        bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
-        and kind.memory_space is None
-    )
+    return is_contiguous(value.type) and value.type.memory_space is None
 
 
 def _passes_on(op: ir.Operation) -> bool:
@@ -356,11 +353,7 @@ def _allocated(emit: Emitter, host: ir.Value, *, mirrors: bool = False) -> ir.Va
     """Allocate memory on the device for the shape of ``host``, as the same type if that has a layout."""
     kind = ir.MemRefType(host.type)
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
-    sizes = [
-        emit.value("memref.dim", [host, emit.constant(n)], ir.IndexType.get())
-        for n in range(kind.rank)
-        if kind.is_dynamic_dim(n)
-    ]
+    sizes = [emit.extent(host, n) for n in range(kind.rank) if kind.is_dynamic_dim(n)]
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(sizes), 0])}
     attributes = segments | ({MIRROR: ir.UnitAttr.get()} if mirrors else {})
     device = emit.op("gpu.alloc", sizes, [plain], attributes).results[0]

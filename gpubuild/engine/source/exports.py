@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.host.interface import Argument, Function, Interface, Kernel, Kind, Result
-from gpubuild.engine.ir.query import defining_op, kernel_functions, symbol_name, terminator, viewed_memory
+from gpubuild.engine.ir.query import (
+    defining_op,
+    is_contiguous,
+    kernel_functions,
+    strides_and_offset,
+    symbol_name,
+    terminator,
+    viewed_memory,
+)
 from gpubuild.engine.source.memory_uses import is_written
 
 ATTRIBUTE = "llvm.emit_c_interface"
@@ -111,22 +119,19 @@ def _kind(type_: ir.Type, verb: str, reasons: list[str]) -> Kind:
     element = str(type_.element_type)
     strides: list[int | None] = []
     offset: int | None = 0
-    contiguous = type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
     if element not in _ELEMENTS and element not in _SMALL_FLOATS:
         reasons.append(f"{verb} a memref of {element}")
-    try:
-        found, start = type_.get_strides_and_offset()
-        strides = [_static(stride) for stride in found]
-        offset = _static(start)
-    except RuntimeError:
+    if (layout := strides_and_offset(type_)) is None:
         reasons.append(f"{verb} {text}, whose layout has no strides")
+    else:
+        strides, offset = [_static(stride) for stride in layout[0]], _static(layout[1])
     return Kind(
         text=text,
         element=element,
         sizes=[_static(size) for size in type_.shape],
         strides=strides,
         offset=offset,
-        contiguous=contiguous,
+        contiguous=is_contiguous(type_),
         space=str(type_.memory_space or ""),
     )
 

@@ -15,7 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.memrefs import reinterpreted
-from gpubuild.engine.ir.query import defining_op, element_type, operations
+from gpubuild.engine.ir.query import defining_op, element_type, is_contiguous, operations
 from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, parallel_loop
 from gpubuild.support.frozen import frozen
 
@@ -106,7 +106,7 @@ def _found(op: ir.Operation) -> _Reduction | None:
             continue
         if used[len(kept) :] != reduced or not set(kept).isdisjoint(reduced):
             return None
-        if len(reduced) > 1 and kind.layout != ir.MemRefType.get(kind.shape, kind.element_type).layout:
+        if len(reduced) > 1 and not is_contiguous(kind):
             return None
         lengths.append(kind.shape[len(kept) :])
     results = ir.MemRefType(output.type).shape
@@ -190,7 +190,7 @@ def _split(found: _Reduction) -> None:
                 )
                 for value, used in inputs
             ]
-            return _inlined(at, body, [*values, so_far])
+            return at.inline(body, [*values, so_far])[0]
 
         start = inside.binary("arith.muli", group, height)
         begin = [inside.constant(neutral, kind)]
@@ -242,11 +242,8 @@ def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int
     if first not in used or used[-1] == first:
         return value
     kind, kept = ir.MemRefType(value.type), used.index(first)
-    index = ir.IndexType.get()
     extents = [
-        emit.value("memref.dim", [value, emit.constant(number)], index)
-        if kind.is_dynamic_dim(number)
-        else emit.constant(kind.shape[number])
+        emit.extent(value, number) if kind.is_dynamic_dim(number) else emit.constant(kind.shape[number])
         for number in range(kind.rank)
     ]
     whole = prod(kind.shape[kept:])
@@ -264,7 +261,7 @@ def _last_extent(emit: Emitter, value: ir.Value) -> ir.Value:
     kind = ir.MemRefType(value.type)
     if not kind.is_dynamic_dim(kind.rank - 1):
         return emit.constant(kind.shape[-1])
-    return emit.value("memref.dim", [value, emit.constant(kind.rank - 1)], ir.IndexType.get())
+    return emit.extent(value, kind.rank - 1)
 
 
 def _parallel(
@@ -274,15 +271,3 @@ def _parallel(
     inside = emit.inside(block)
     body(inside, list(block.arguments))
     inside.op("scf.reduce", [], [])
-
-
-def _inlined(emit: Emitter, body: ir.Block, values: Sequence[ir.Value]) -> ir.Value:
-    """Copy the operations of ``body`` with ``values`` for its arguments; return what it yields."""
-    known = dict(zip(body.arguments, values, strict=True))
-    *inner, end = (op.operation for op in body)
-    for op in inner:
-        copy = emit.copy(op)
-        for number, operand in enumerate(op.operands):
-            copy.operands[number] = known.get(operand, operand)
-        known |= dict(zip(op.results, copy.results, strict=True))
-    return known[end.operands[0]]
