@@ -11,11 +11,17 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
+from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark, token_of
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.memrefs import MIRROR, metadata, with_address
-from gpubuild.engine.ir.query import element_bytes, is_contiguous, scalar_bits, strides_and_offset
+from gpubuild.engine.ir.query import (
+    element_bytes,
+    host_operations,
+    is_contiguous,
+    scalar_bits,
+    strides_and_offset,
+)
 from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
@@ -67,16 +73,7 @@ def call_runtime(module: ir.Module) -> None:
 
 
 def _memory_ops(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _OPS:
-            found.append(op)
-        # Kernels have other memory spaces.
-        return ir.WalkResult.SKIP if op.name == "gpu.module" else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    return [op for op in host_operations(module) if op.name in _OPS]
 
 
 def _memrefs(op: ir.Operation) -> list[ir.MemRefType]:
@@ -140,7 +137,7 @@ def _needs_runtime(op: ir.Operation) -> bool:
 
 def _call(op: ir.Operation) -> None:
     emit = Emitter(op)
-    token = next(o for o in op.operands if is_token(o))
+    token = token_of(op)
     to, other = (o for o in op.operands if not is_token(o))
     size = element_bytes(ir.MemRefType(to.type).element_type) or 0  # unknown sizes were refused
     address, extents = described(emit, to, size)
@@ -233,7 +230,7 @@ def _range(emit: Emitter, memref: ir.Value) -> tuple[ir.Value, ir.Value]:
 def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
     op, device = mirror.op, mirror.op.results[0]
     users = [use.owner.operation for use in device.uses]
-    emit, token = Emitter(op), next(o for o in op.operands if is_token(o))
+    emit, token = Emitter(op), token_of(op)
     of_host, bytes_ = _range(emit, mirror.host)
     callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR)}
     address = emit.value("func.call", [of_host, bytes_, may_share, token], ir.IndexType.get(), callee)
@@ -241,7 +238,7 @@ def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
     _continue(op, token)
     for user in users:
         if user.name == "gpu.dealloc":
-            after = next(o for o in user.operands if is_token(o))
+            after = token_of(user)
             callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR_FREE)}
             Emitter(user).op("func.call", [address, of_host, after], [], callee)
             _continue(user, after)
@@ -249,7 +246,7 @@ def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
 
 def _continue(op: ir.Operation, token: ir.Value) -> None:
     """Erase ``op``, whose work is now in the stream of ``token``."""
-    result = op.results[len(op.results) - 1]
+    result = op.results[-1]
     if any(is_join(use.owner) for use in result.uses):
         token = mark(op, token)
     result.replace_all_uses_with(token)

@@ -16,7 +16,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import matching, symbol_name
+from gpubuild.engine.ir.query import enclosing, host_operations, matching, symbol_name, terminator
 from gpubuild.errors import StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
@@ -38,6 +38,11 @@ JOIN = "gpubuildStreamJoin"
 def is_token(value: ir.Value) -> bool:
     """Return whether ``value`` is a gpu.async token."""
     return str(value.type) == TOKEN_TYPE
+
+
+def token_of(op: ir.Operation) -> ir.Value:
+    """Return the first token that ``op`` depends on."""
+    return next(operand for operand in op.operands if is_token(operand))
 
 
 def is_join(op: ir.Operation) -> bool:
@@ -62,9 +67,8 @@ def mark(op: ir.Operation, token: ir.Value) -> ir.Value:
 
 def local_array(op: ir.Operation, count: int, kind: ir.Type) -> ir.Value:
     """Create an array on the stack at the beginning of the function, outside its loops."""
-    scope = op.parent.operation
-    while scope.name not in _SCOPES:
-        scope = scope.parent.operation
+    scope = enclosing(op.parent.operation, _SCOPES)
+    assert scope is not None  # noqa: S101 - host code is in functions
     start = scope.regions[0].blocks[0].operations[0]
     sizes = {_SEGMENTS: ir.DenseI32ArrayAttr.get([0, 0])}
     array = ir.MemRefType.get([count], kind)
@@ -170,15 +174,7 @@ def split(branch: ir.Operation, number: int) -> tuple[ir.Operation, ir.Block]:
 
 def lower_passing(module: ir.Module) -> None:
     """Pass streams instead of tokens in host code, in place. Runs before :func:`fork`."""
-    ops: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.module":
-            return ir.WalkResult.SKIP
-        ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    ops = host_operations(module)
     received = False
     for op in ops:
         if op.name in _PASSING:
@@ -403,7 +399,7 @@ def _points_after(token: ir.Value) -> list[ir.InsertionPoint]:
         if not any(following):
             found.append(ir.InsertionPoint.after(last.get(block, maker)))
             continue
-        branch = block.operations[len(block.operations) - 1].operation
+        branch = terminator(block)
         for number, is_entered in enumerate(following):
             if not is_entered and branch.name in _BRANCHES:
                 branch, edge = split(branch, number)

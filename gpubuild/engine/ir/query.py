@@ -83,6 +83,20 @@ def matching(
     return found
 
 
+def host_operations(module: ir.Module) -> list[ir.Operation]:
+    """Return the operations of ``module`` outside of kernels, outer ones first."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "gpu.module":
+            return ir.WalkResult.SKIP
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
 def readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
     """Return an attribute, or ``None`` for `dense` complex numbers: the bindings have no class for them."""
     try:

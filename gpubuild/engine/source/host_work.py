@@ -11,7 +11,15 @@ from dataclasses import replace
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name, viewed_memory
+from gpubuild.engine.ir.query import (
+    VIEWS,
+    defining_op,
+    host_operations,
+    matching,
+    operations,
+    symbol_name,
+    viewed_memory,
+)
 from gpubuild.engine.source.launch_checks import argument_values, launches
 from gpubuild.errors import Diagnostic
 
@@ -33,8 +41,7 @@ _MAY_REGISTER = frozenset({"gpu.host_register", "func.call", "func.call_indirect
 
 def find_mapped_loops(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about loops in host code that are mapped to workgroups or work-items."""
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    loops = [op for top in tops for op in matching(top, _is_mapped)]
+    loops = filter(_is_mapped, host_operations(module))
     return [
         _warning(
             op,
@@ -99,8 +106,9 @@ def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about memory that is not freed by the operation that belongs to its allocation."""
     found = []
-    for op in _host_operations(module, tuple(_FREED_BY.values())):
-        maker = defining_op(viewed_memory(op.operands[-1]))
+    for op in host_operations(module):
+        freed = op.name in _FREED_BY.values()
+        maker = defining_op(viewed_memory(op.operands[-1])) if freed else None
         if maker is not None and (right := _FREED_BY.get(maker.name, op.name)) != op.name:
             message = f"this frees memory of '{maker.name}', which only '{right}' can free"
             found.append(_warning(op, message, source))
@@ -110,7 +118,7 @@ def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 def find_unawaited(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about copies to the host in functions that wait for nothing, and pass no token on."""
     found = []
-    for function in _host_operations(module, ("func.func",)):
+    for function in (op for op in host_operations(module) if op.name == "func.func"):
         copies = [op for op in operations(function, ("gpu.memcpy",)) if len(op.results) and _is_to_host(op)]
         if copies and not matching(function, _may_wait):
             message = "nothing waits for this copy: write `gpu.wait [%token]` before the host uses the memory"
@@ -133,11 +141,6 @@ def _may_wait(op: ir.Operation) -> bool:
     if op.name.startswith("async."):
         return True
     return op.name in _LEAVE and any(str(operand.type) == _TOKEN_TYPE for operand in op.operands)
-
-
-def _host_operations(module: ir.Module, names: tuple[str, ...]) -> list[ir.Operation]:
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    return [op for top in tops for op in operations(top, names)]
 
 
 def _may_be_registered(value: ir.Value) -> bool:

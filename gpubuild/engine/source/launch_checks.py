@@ -22,9 +22,9 @@ from gpubuild.engine.ir.query import (
     KERNEL_OPERANDS,
     constant_integer,
     defining_op,
+    host_operations,
     kernel_functions,
     launch_operands,
-    operations,
     scalar_bits,
     symbol_name,
 )
@@ -35,7 +35,6 @@ KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 _KNOWN_GRIDS = ("known_grid_size", "gpu.known_grid_size")
 _RETURNS_NOTHING = "!llvm.func<void ("
 _DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
-_INDEX_BITS = 64
 _LARGE_GRID = 1024  # workgroups
 _DEPTH = 8  # most operations between a number and its constants
 _CONSTANTS = frozenset({"arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant"})
@@ -90,18 +89,11 @@ def shape(extents: Sequence[int | None]) -> str:
     return " x ".join("?" if extent is None else str(extent) for extent in extents)
 
 
-def bits(kind: ir.Type) -> int:
-    """Return the width of an integer or index; 0 for other types."""
-    if isinstance(kind, ir.IndexType):
-        return _INDEX_BITS
-    return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else 0
-
-
 def constant(value: ir.Value) -> int | None:
     """Return the unsigned value of a constant integer, else ``None``."""
     if isinstance(value.owner, ir.Block) or value.owner.name not in _CONSTANTS:
         return None
-    width, attribute = bits(value.type), value.owner.attributes["value"]
+    width, attribute = scalar_bits(value.type), value.owner.attributes["value"]
     if not width or not isinstance(attribute, ir.IntegerAttr | ir.BoolAttr):
         return None
     return int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
@@ -115,13 +107,13 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
         return known
     op = value.owner.operation
     fold = (lambda a: a) if op.name in _CASTS else _FOLDS.get(op.name)
-    width = bits(value.type)
+    width = scalar_bits(value.type)
     if fold is None or not width:
         return None
     numbers = []
     for operand in op.operands:
         found = number(operand, depth=depth - 1)
-        if found is None or found >> (bits(operand.type) - 1):
+        if found is None or found >> (scalar_bits(operand.type) - 1):
             return None  # unknown or negative
         numbers.append(found)
     try:
@@ -142,8 +134,7 @@ def _operands(launch: ir.Operation, group: int, groups: int) -> list[ir.Value]:
 
 def launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
     """Return the launches of host code, each with the name of its kernel."""
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    found = [op for top in tops for op in operations(top, ("gpu.launch_func",))]
+    found = [op for op in host_operations(module) if op.name == "gpu.launch_func"]
     return [(op, str(op.attributes["kernel"])) for op in found]
 
 

@@ -15,7 +15,7 @@ from gpubuild.engine.host import interface
 from gpubuild.engine.ir import contexts, locations, user_pipeline, value_names
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
-from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.query import enclosing, matching, operations, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import constants, exports, host_work, launch_checks, source_checks, tensors
@@ -277,7 +277,7 @@ def _refuse_nested_launches(launches: Iterable[ir.Operation], source: _Source) -
     found = [
         about(op, f"'{op.name}' inside a kernel: kernels cannot launch kernels", source.lines)
         for op in launches
-        if _in_kernel(op)
+        if enclosing(op.parent, (_LAUNCH, "gpu.module")) is not None
     ]
     if found:
         raise StepError(
@@ -285,15 +285,6 @@ def _refuse_nested_launches(launches: Iterable[ir.Operation], source: _Source) -
             diagnostics=found,
             hint="launch it from host code, after the outer kernel, or call a function of the gpu.module",
         )
-
-
-def _in_kernel(op: ir.Operation) -> bool:
-    parent = op.parent
-    while parent is not None:
-        if parent.name in ("gpu.launch", "gpu.module"):
-            return True
-        parent = parent.parent
-    return False
 
 
 def _refuse_nested_modules(source: _Source) -> None:
