@@ -71,11 +71,6 @@ class Tiles:
         _, height, width = min(choices)
         return cls(down=rows // height, across=columns // width, rows=height, columns=width)
 
-    @property
-    def count(self) -> int:
-        """The number of lanes with a tile of their own."""
-        return self.down * self.across
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment(ABC):
@@ -107,20 +102,15 @@ class TileFragment(Fragment):
     """The rows and columns of a matrix that a lane needs for its tile of the result."""
 
     tiles: Tiles
-    all_rows: bool
-    all_columns: bool
 
     @classmethod
     def of(cls, matrix: MatrixType, tiles: Tiles) -> TileFragment:
-        """Return the part of ``matrix`` that a lane needs for its tile of the result."""
-        all_rows, all_columns = matrix.role == "B", matrix.role == "A"
+        """Return the part of ``matrix`` that a lane needs for its tile: all rows of B, all columns of A."""
         return cls(
             tiles=tiles,
-            lanes=tiles.count,
-            rows=matrix.rows if all_rows else tiles.rows,
-            columns=matrix.columns if all_columns else tiles.columns,
-            all_rows=all_rows,
-            all_columns=all_columns,
+            lanes=tiles.down * tiles.across,
+            rows=matrix.rows if matrix.role == "B" else tiles.rows,
+            columns=matrix.columns if matrix.role == "A" else tiles.columns,
             matrix=matrix,
         )
 
@@ -128,12 +118,12 @@ class TileFragment(Fragment):
         """A lane without a tile of its own begins where another does."""
         tiles = self.tiles
         lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
-        tile = remainder(emit, lane, tiles.count)
+        tile = remainder(emit, lane, self.lanes)
         row = emit.constant(0)
-        if not self.all_rows:
+        if self.matrix.role != "B":
             row = times(emit, quotient(emit, tile, tiles.across), self.rows)
         column = emit.constant(0)
-        if not self.all_columns:
+        if self.matrix.role != "A":
             column = times(emit, remainder(emit, tile, tiles.across), self.columns)
         return row, column
 
