@@ -13,7 +13,7 @@ from mlir import ir
 
 from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark, token_of
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.memrefs import MIRROR, metadata, with_address
 from gpubuild.engine.ir.query import (
     element_bytes,
@@ -22,7 +22,6 @@ from gpubuild.engine.ir.query import (
     scalar_bits,
     strides_and_offset,
 )
-from gpubuild.errors import StepError
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 _SPACES = (0, 1)  # in which devices allocate: the default, global memory
@@ -34,13 +33,12 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
     """Raise ``StepError`` for elements of unknown size and memory spaces without allocation."""
     lines = source or SourceText()
     found = [about(op, reason, lines) for op in _memory_ops(module) if (reason := _refusal(op))]
-    if found:
-        raise StepError(
-            "host code uses memory in a way that cannot be lowered",
-            diagnostics=found,
-            hint="host code allocates, copies and fills global memory: leave the memory space out "
-            "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
-        )
+    refuse(
+        "host code uses memory in a way that cannot be lowered",
+        found,
+        "host code allocates, copies and fills global memory: leave the memory space out "
+        "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
+    )
 
 
 def use_default_space(module: ir.Module) -> None:
@@ -151,8 +149,7 @@ def _call(op: ir.Operation) -> None:
         second = _stored(emit, op, [other], other.type)
     rank = ir.MemRefType(to.type).rank
     numbers = [_stored(emit, op, extents, ir.IndexType.get()), emit.constant(rank), emit.constant(size)]
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_FUNCTIONS[op.name])}
-    emit.op("func.call", [address, second, *numbers, token], [], callee)
+    emit.call_function(_FUNCTIONS[op.name], [address, second, *numbers, token])
     _continue(op, token)
 
 
@@ -232,15 +229,14 @@ def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
     users = [use.owner.operation for use in device.uses]
     emit, token = Emitter(op), token_of(op)
     of_host, bytes_ = _range(emit, mirror.host)
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR)}
-    address = emit.value("func.call", [of_host, bytes_, may_share, token], ir.IndexType.get(), callee)
+    shared = [of_host, bytes_, may_share, token]
+    address = emit.call_function(_MIRROR, shared, [ir.IndexType.get()]).results[0]
     device.replace_all_uses_with(with_address(emit, mirror.host, address))
     _continue(op, token)
     for user in users:
         if user.name == "gpu.dealloc":
             after = token_of(user)
-            callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR_FREE)}
-            Emitter(user).op("func.call", [address, of_host, after], [], callee)
+            Emitter(user).call_function(_MIRROR_FREE, [address, of_host, after])
             _continue(user, after)
 
 

@@ -10,9 +10,8 @@ from mlir import ir
 
 from gpubuild.engine.host import memory
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import element_bytes, is_contiguous, matching, strides_and_offset
-from gpubuild.errors import StepError
 
 _INDICES = ("i32", "i64", "index")
 _VALUES = ("f16", "bf16", "f32", "f64", "i8", "i32", "complex<f32>", "complex<f64>")
@@ -40,8 +39,7 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
     lines = source or SourceText()
     ops = matching(module.operation, lambda op: op.name in OPS)
     found = [about(op, f"'{op.name}' {reason}", lines) for op in ops if (reason := _refusal(op))]
-    if found:
-        raise StepError("host code uses sparse matrices in a way that cannot be lowered", diagnostics=found)
+    refuse("host code uses sparse matrices in a way that cannot be lowered", found)
 
 
 def pass_addresses(module: ir.Module) -> None:

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import enclosing, host_operations, matching, symbol_name, terminator
-from gpubuild.errors import StepError
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 _POINTER = "!llvm.ptr"
@@ -97,13 +96,12 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
         for op in _users(module)
         if op.name not in _PASSING and op.name.partition(".")[0] not in ("gpu", "async", "nvgpu")
     ]
-    if found:
-        raise StepError(
-            "host code passes gpu tokens where they cannot be followed",
-            diagnostics=found,
-            hint="use scf.for, scf.while, scf.if, arith.select or branches of cf, or end the chain with "
-            "`gpu.wait [%token]` where it began, and begin another with `%token = gpu.wait async`",
-        )
+    refuse(
+        "host code passes gpu tokens where they cannot be followed",
+        found,
+        "use scf.for, scf.while, scf.if, arith.select or branches of cf, or end the chain with "
+        "`gpu.wait [%token]` where it began, and begin another with `%token = gpu.wait async`",
+    )
 
 
 # ---- choices between tokens ----
@@ -219,8 +217,8 @@ def _receive(values: Sequence[ir.Value], block: ir.Block, after: ir.Operation | 
         uses = [(use.owner, use.operand_number) for use in token.uses]
         token.set_type(ir.Type.parse(_POINTER))
         given = emit.cast(token, kind)
-        emit.op("func.call", [stream, given], [], {"callee": ir.FlatSymbolRefAttr.get(JOIN)})
-        emit.op("func.call", [given], [], {"callee": ir.FlatSymbolRefAttr.get(RELEASE)})
+        emit.call_function(JOIN, [stream, given])
+        emit.call_function(RELEASE, [given])
         if late:
             stream = mark(op, stream)
         for user, number in uses:
@@ -352,7 +350,7 @@ def _depend_on_join(op: ir.Operation, token: ir.Value) -> ir.Value:
     others = [o for o in op.operands if o != token] if is_join(op) else []
     emit = Emitter(op)
     stream = emit.value("gpu.wait", others, kind)
-    emit.op("func.call", [stream, token], [], {"callee": ir.FlatSymbolRefAttr.get(JOIN)})
+    emit.call_function(JOIN, [stream, token])
     if is_join(op):
         if needs_mark(op.results[0]):
             stream = mark(op, stream)

@@ -97,6 +97,12 @@ class Emitter:
         """Create an ``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
+    def call_function(
+        self, name: str, operands: Sequence[ir.Value], results: Sequence[ir.Type] = ()
+    ) -> ir.Operation:
+        """Call a function of the func dialect."""
+        return self.op("func.call", operands, results, {"callee": ir.FlatSymbolRefAttr.get(name)})
+
     def call_intrinsic(
         self,
         name: str,

@@ -94,10 +94,16 @@ def _explained(message: str, notes: Sequence[str]) -> str:
     )
 
 
-def about(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
-    """Return an error at the location of ``op``."""
+def about(op: ir.Operation, message: str, source: SourceText, *, severity: str = "error") -> Diagnostic:
+    """Return an error or warning at the location of ``op``."""
     location, line = locate(op.location, source)
-    return Diagnostic(message=message, location=location, source_line=line)
+    return Diagnostic(message=message, severity=severity, location=location, source_line=line)
+
+
+def refuse(message: str, found: Sequence[Diagnostic], hint: str = "") -> None:
+    """Raise ``StepError`` if errors were ``found``."""
+    if found:
+        raise StepError(message, diagnostics=found, hint=hint)
 
 
 def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, str]:

@@ -293,9 +293,8 @@ def _uploaded(held: ir.Operation, function: ir.Operation) -> ir.Value:
     bytes_ = emit.constant(prod(kind.shape) * (element_bytes(kind.element_type) or 0))
     copies = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(name)})
     copies = emit.value("arith.index_cast", [emit.value("llvm.ptrtoint", [copies], word)], index)
-    callee = {"callee": ir.FlatSymbolRefAttr.get(CONSTANT_COPY)}
-    address = emit.value("func.call", [copies, source, bytes_], index, callee)
-    return with_address(emit, here, address)
+    call = emit.call_function(CONSTANT_COPY, [copies, source, bytes_], [index])
+    return with_address(emit, here, call.results[0])
 
 
 def _declare(name: str, after: ir.Operation) -> None:

@@ -6,8 +6,6 @@ nothing waits for, and a main that takes memory, which nothing passes to it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
@@ -156,4 +154,4 @@ def _global_name(op: ir.Operation) -> str:
 
 
 def _warning(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
-    return replace(about(op, message, source), severity="warning")
+    return about(op, message, source, severity="warning")

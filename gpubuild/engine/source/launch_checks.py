@@ -8,13 +8,12 @@ A ``known_grid_size`` that contradicts a launch is removed: LLVM relies on it an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import (
     BLOCK,
     DYNAMIC_SIZE,
@@ -28,7 +27,7 @@ from gpubuild.engine.ir.query import (
     scalar_bits,
     symbol_name,
 )
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import Diagnostic
 
 MAX_WORK_ITEMS = 1024  # of a workgroup, in CUDA, HIP and the runtime's CPU device
 KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
@@ -170,12 +169,11 @@ def refuse_impossible(module: ir.Module, source: SourceText) -> None:
             else:
                 continue
             found.append(about(op, f"kernel @{symbol_name(op)} {reason}", source))
-    if found:
-        raise StepError(
-            "the file has a kernel that cannot be launched",
-            diagnostics=found,
-            hint="give it a body, store its result through a pointer, or remove `gpu.kernel`",
-        )
+    refuse(
+        "the file has a kernel that cannot be launched",
+        found,
+        "give it a body, store its result through a pointer, or remove `gpu.kernel`",
+    )
 
 
 def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]:
@@ -192,7 +190,7 @@ def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]
             del functions[name].attributes[key]
         has = " and ".join(f"{key} is {shape(sizes)}" for key, sizes in written.items())
         message = f"{name}: {has}, and this launch has {shape(extents)}: the kernel's attribute is ignored"
-        warnings.append(replace(about(launch, message, source), severity="warning"))
+        warnings.append(about(launch, message, source, severity="warning"))
     return warnings
 
 
@@ -206,7 +204,7 @@ def find_single(module: ir.Module, source: SourceText) -> list[Diagnostic]:
                 f"{name}: {workgroups} workgroups of one work-item: a GPU runs at least 32 work-items at a "
                 "time, so that most of it does nothing (use workgroups of 64 to 256 work-items)"
             )
-            warnings.append(replace(about(launch, message, source), severity="warning"))
+            warnings.append(about(launch, message, source, severity="warning"))
     return warnings
 
 
@@ -237,12 +235,11 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
             found[about(launch, message, source)] = None
     for name, written in known.items():
         check(functions[name], name, written)
-    if found:
-        raise StepError(
-            "the file has a launch that no device can do",
-            diagnostics=found,
-            hint="use more and smaller workgroups, of the size that the kernel declares",
-        )
+    refuse(
+        "the file has a launch that no device can do",
+        list(found),
+        "use more and smaller workgroups, of the size that the kernel declares",
+    )
 
 
 def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
@@ -259,12 +256,11 @@ def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
             has = f"{given} bytes of" if given else "no"
             message = f"the launch gives {name} {has} dynamic workgroup memory; it uses {needed} bytes"
             found.append(about(launch, message, source))
-    if found:
-        raise StepError(
-            "the file has a launch with too little workgroup memory",
-            diagnostics=found,
-            hint="write `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
-        )
+    refuse(
+        "the file has a launch with too little workgroup memory",
+        found,
+        "write `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
+    )
 
 
 def _bytes_used(kernel: ir.Operation) -> int:

@@ -7,7 +7,7 @@ One table of passes serves both. Upstream's fuse, bufferize and make loops. Kern
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -96,7 +96,7 @@ class TensorLowering:
     def warn(self, op: ir.Operation, message: str) -> None:
         """Report a warning at the location of ``op``."""
         if self.io is not None:
-            self.io.warn(replace(about(op, message, self.source), severity="warning").render())
+            self.io.warn(about(op, message, self.source, severity="warning").render())
 
 
 def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
