@@ -30,6 +30,9 @@ _DIGITS = 16  # of the digest: enough for the texts of one project
 _DIALECTS = frozenset({"gpu", "nvgpu", "nvvm", "rocdl"})
 _SILENT = re.compile(r"gpu\.(\w+_(id|dim|size)|num_subgroups|return|module|binary|printf)")
 _ASSERT = "cf.assert"
+_NAMED = re.compile(
+    rf'\s*(?:%[^=]* = )?"?((?:{"|".join(sorted(_DIALECTS))})\.[\w.$]+|{re.escape(_ASSERT)}\b)'
+)
 _PLACE = "gpubuild.place"
 _LOCATION = re.compile(r"\bloc\b")
 _TEXT = re.compile(r"(.+):(\d+):(\d+)", re.DOTALL)
@@ -55,9 +58,14 @@ def table(module: ir.Module, canonical: str, source: SourceText) -> Iterator[str
     a file have none.
     """
     digest = text_digest(canonical)
-    parsed = contexts.parse(canonical)  # a variable: its operations die with it
-    for op, copy in zip(_operations(module), _operations(parsed), strict=True):
-        at = address(digest, copy).removeprefix("#")
+    named = _operations(module)
+    written = [*_positions(canonical)]
+    if [name for name, _ in written] == [op.name for op in named]:
+        found = [f"{digest}:{position}" for _, position in written]
+    else:  # terminators of regions that are not printed
+        parsed = contexts.parse(canonical)  # a variable: its operations die with it
+        found = [address(digest, copy)[1:] for copy in _operations(parsed)]
+    for op, at in zip(named, found, strict=True):
         if at and (location := _location(op, source)):
             yield f"{at}\t{location}\n"
     for kernels in contexts.gpu_modules(module):
@@ -84,6 +92,14 @@ def _operations(module: ir.Module) -> list[ir.Operation]:
         ),
         ir.WalkOrder.PRE_ORDER,
     )
+
+
+def _positions(canonical: str) -> Iterator[tuple[str, str]]:
+    """Yield the name, and line and column, of each of these operations, which begin lines of their own."""
+    for number, line in enumerate(canonical.split("\n"), 1):
+        if (found := _NAMED.match(line)) and not _SILENT.fullmatch(found[1]):
+            quoted = line[found.start(1) - 1] == '"'
+            yield found[1], f"{number}:{len(line[: found.start(1)].encode()) + 1 - quoted}"
 
 
 def _location(op: ir.Operation, source: SourceText) -> str:
@@ -114,7 +130,7 @@ def restore_assert_locations(module: ir.Operation) -> None:
     for op in _assertions(module):
         if _PLACE not in op.attributes:
             continue
-        match = _TEXT.fullmatch(ir.StringAttr(op.attributes[_PLACE]).value)
+        match = _TEXT.fullmatch(op.attributes[_PLACE].value)
         if match is None:
             continue
         location = ir.Location.file(match[1], int(match[2]), int(match[3]))

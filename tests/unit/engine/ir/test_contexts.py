@@ -48,7 +48,7 @@ def test_every_op_is_located_in_the_named_file_even_with_several_at_top_level() 
 
 
 def test_implicit_terminators_are_located_in_the_source() -> None:
-    text = "module {\n\n\n  func.func @f(%c: i1) {\n    scf.if %c {\n    }\n    return\n  }\n}\n"
+    text = "\n\n\n  func.func @f(%c: i1) {\n    scf.if %c {\n    }\n    return\n  }\nfunc.func private @g()\n"
     with contexts.context():
         module = contexts.parse(text, source_name="k.mlir")
         (end,) = operations(module.operation, ("scf.yield",))
