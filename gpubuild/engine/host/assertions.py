@@ -19,7 +19,7 @@ def report(module: ir.Module, _: Lowering) -> None:
     """Replace assertions by branches to calls of the runtime."""
     symbols: dict[bytes, str] = {}  # by message
     for op in operations(module.operation, ("cf.assert",)):
-        message = ir.StringAttr(op.attributes["msg"]).value_bytes
+        message = op.attributes["msg"].value_bytes
         symbol = symbols.setdefault(message, f"gpubuild.assertion.{len(symbols)}")
         emit = Emitter(op)
         failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, op.operands[0].type))

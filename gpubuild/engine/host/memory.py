@@ -76,12 +76,12 @@ def _memory_ops(module: ir.Module) -> list[ir.Operation]:
 
 def _memrefs(op: ir.Operation) -> list[ir.MemRefType]:
     values = [*op.operands, *op.results]
-    return [ir.MemRefType(v.type) for v in values if isinstance(v.type, ir.MemRefType)]
+    return [v.type for v in values if isinstance(v.type, ir.MemRefType)]
 
 
 def _space(kind: ir.Type) -> int:
     """Return the number of a memref's memory space; 0 for the default and for other attributes."""
-    space = ir.MemRefType(kind).memory_space if isinstance(kind, ir.MemRefType) else None
+    space = kind.memory_space if isinstance(kind, ir.MemRefType) else None
     return ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
 
 
@@ -104,13 +104,13 @@ def _with(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
 
 
 def _in_space(emit: Emitter, value: ir.Value, space: ir.Attribute | None) -> ir.Value:
-    kind = _with(ir.MemRefType(value.type), space)
+    kind = _with(value.type, space)
     return emit.op("memref.memory_space_cast", [value], [kind]).results[0]
 
 
 def _allocate_in_default_space(op: ir.Operation) -> None:
     kinds = [r.type for r in op.results]
-    wanted = ir.MemRefType(kinds[0])
+    wanted = kinds[0]
     kinds[0] = _with(wanted, None)
     new = Emitter(op).op(op.name, list(op.operands), kinds, dict(op.attributes.items()))
     cast = _in_space(Emitter(op), new.results[0], wanted.memory_space)
@@ -137,7 +137,7 @@ def _call(op: ir.Operation) -> None:
     emit = Emitter(op)
     token = token_of(op)
     to, other = (o for o in op.operands if not is_token(o))
-    size = element_bytes(ir.MemRefType(to.type).element_type) or 0  # unknown sizes were refused
+    size = element_bytes(to.type.element_type) or 0  # unknown sizes were refused
     address, extents = described(emit, to, size)
     if op.name == "gpu.memcpy":
         second, others = described(emit, other, size)
@@ -147,7 +147,7 @@ def _call(op: ir.Operation) -> None:
             # A byte in memory; upstream aborts on storing less.
             other = emit.op("arith.extui", [other], [ir.IntegerType.get_signless(8)]).results[0]
         second = _stored(emit, op, [other], other.type)
-    rank = ir.MemRefType(to.type).rank
+    rank = to.type.rank
     numbers = [_stored(emit, op, extents, ir.IndexType.get()), emit.constant(rank), emit.constant(size)]
     emit.call_function(_FUNCTIONS[op.name], [address, second, *numbers, token])
     _continue(op, token)
@@ -215,7 +215,7 @@ def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
 
 def _range(emit: Emitter, memref: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Return the address and the bytes of a memref without gaps."""
-    kind = ir.MemRefType(memref.type)
+    kind = memref.type
     size = element_bytes(kind.element_type) or 0  # unknown sizes were refused
     address, extents = described(emit, memref, size)
     bytes_ = emit.constant(size)

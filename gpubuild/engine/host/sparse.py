@@ -55,7 +55,7 @@ def _refusal(op: ir.Operation) -> str:
     if any(isinstance(value.owner, ir.Block) or value.owner.operation.name not in OPS for value in handles):
         return "uses a handle that was passed on: create it in the same function, outside of branches"
     makers = [value.owner.operation for value in handles]
-    memrefs = [ir.MemRefType(value.type) for value in op.operands if isinstance(value.type, ir.MemRefType)]
+    memrefs = [value.type for value in op.operands if isinstance(value.type, ir.MemRefType)]
     if any(not _is_contiguous(kind) for kind in memrefs):
         return "uses a memref whose elements may not be contiguous"
     if op.name in _CREATING:
@@ -73,7 +73,7 @@ def _wrong_elements(kinds: list[ir.MemRefType], allowed: tuple[str, ...]) -> str
 
 
 def _wrong_product(op: ir.Operation, makers: list[ir.Operation]) -> str:
-    kind = str(ir.TypeAttr(op.attributes["computeType"]).value)
+    kind = str(op.attributes["computeType"].value)
     if kind not in _VALUES:
         return f"computes with type {kind}: allowed are {', '.join(_VALUES)}"
     dense = [maker for maker in makers if maker.name == _DENSE]
@@ -113,7 +113,7 @@ def _is_contiguous(kind: ir.MemRefType) -> bool:
 
 def _based_at_start(emit: Emitter, memref: ir.Value) -> ir.Value:
     """Return a memref whose allocated and aligned pointers are the address of the first element."""
-    element = ir.MemRefType(memref.type).element_type
+    element = memref.type.element_type
     address, _ = memory.described(emit, memref, element_bytes(element) or 0)
     number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
     pointer = emit.value("llvm.inttoptr", [number], ir.Type.parse("!llvm.ptr"))

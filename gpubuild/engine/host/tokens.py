@@ -228,7 +228,7 @@ def _receive(values: Sequence[ir.Value], block: ir.Block, after: ir.Operation | 
 
 def _retype(function: ir.Operation) -> None:
     """Replace tokens by pointers in the type of a function."""
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function.attributes["function_type"].value
     inputs, results = (
         [ir.Type.parse(_POINTER) if str(t) == TOKEN_TYPE else t for t in types]
         for types in (kind.inputs, kind.results)

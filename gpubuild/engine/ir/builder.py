@@ -131,7 +131,7 @@ class Emitter:
 
     def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
         """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""
-        whole = ir.VectorType(vector.type)
+        whole = vector.type
         shape, kind = whole.shape[len(position) :], whole.element_type
         if shape:
             kind = ir.VectorType.get(shape, kind)

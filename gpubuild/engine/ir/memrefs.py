@@ -16,7 +16,7 @@ MIRROR = "gpubuild.mirror"
 
 def with_address(emit: Emitter, like: ir.Value, address: ir.Value) -> ir.Value:
     """Return a memref of the type and extents of ``like``, which has no offset, at ``address``, an index."""
-    kind = ir.MemRefType(like.type)
+    kind = like.type
     pointer, word = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(64)
     array = f"array<{kind.rank} x i64>"
     fields = f", {array}, {array}" if kind.rank else ""
@@ -40,7 +40,7 @@ class Metadata(NamedTuple):
 
 def metadata(emit: Emitter, memory: ir.Value) -> Metadata:
     """Create a ``memref.extract_strided_metadata``."""
-    kind = ir.MemRefType(memory.type)
+    kind = memory.type
     base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
     kinds = [base, *[ir.IndexType.get()] * (1 + 2 * kind.rank)]
     base, offset, *extents = emit.op("memref.extract_strided_metadata", [memory], kinds).results

@@ -189,7 +189,7 @@ def callee(call: ir.Operation) -> str:
     """Return the name of the function that ``call`` calls; empty for calls by address."""
     if "callee" not in call.attributes:
         return ""
-    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+    return str(call.attributes["callee"].value)
 
 
 def symbol_name(op: ir.Operation) -> str:
@@ -204,9 +204,7 @@ def element_type(kind: ir.Type) -> ir.Type:
 
 def shaped_like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """Return ``element``, as a vector of the shape of ``kind`` if that is a vector."""
-    return (
-        ir.VectorType.get(ir.VectorType(kind).shape, element) if isinstance(kind, ir.VectorType) else element
-    )
+    return ir.VectorType.get(kind.shape, element) if isinstance(kind, ir.VectorType) else element
 
 
 def is_contiguous(kind: ir.MemRefType) -> bool:
@@ -236,16 +234,15 @@ def element_bytes(kind: ir.Type) -> int | None:
     LLVM packs the elements of a vector bit by bit, and pads the last dimension to a power of two.
     """
     if isinstance(kind, ir.ComplexType):
-        part = element_bytes(ir.ComplexType(kind).element_type)
+        part = element_bytes(kind.element_type)
         return None if part is None else 2 * part
     if not isinstance(kind, ir.VectorType):
         bits = scalar_bits(kind)
         return _padded_bytes(bits) if bits else None
-    vector = ir.VectorType(kind)
-    bits = scalar_bits(vector.element_type)
-    if not bits or any(vector.scalable_dims):
+    bits = scalar_bits(kind.element_type)
+    if not bits or any(kind.scalable_dims):
         return None
-    outer, last = vector.shape[:-1], vector.shape[-1] if vector.rank else 1
+    outer, last = kind.shape[:-1], kind.shape[-1] if kind.rank else 1
     return int(prod(outer)) * _padded_bytes(last * bits)
 
 

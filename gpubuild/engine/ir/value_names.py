@@ -169,7 +169,7 @@ def read_argument_names(module: ir.Module) -> None:
     for op in _operations(module):
         if ARGUMENTS not in op.attributes:
             continue
-        names = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes[ARGUMENTS])]
+        names = [ir.StringAttr(name).value for name in op.attributes[ARGUMENTS]]
         del op.attributes[ARGUMENTS]
         arguments = list(_arguments(op))
         if len(names) == len(arguments):  # else a pass changed them

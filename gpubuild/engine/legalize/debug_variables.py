@@ -114,7 +114,7 @@ def _scalar(kind: ir.Type) -> tuple[str, int]:
             size = max(bits, 8)
             return _basic(text, size, "boolean" if bits == 1 else _ENCODINGS[found[1]]), size
     if text.startswith("complex<f"):
-        bits = 2 * _scalar(ir.ComplexType(kind).element_type)[1]
+        bits = 2 * _scalar(kind.element_type)[1]
         return _basic(text, bits, "complex_float"), bits
     if isinstance(kind, ir.VectorType) and len(kind.shape) == 1 and not kind.scalable:
         element, bits = _scalar(kind.element_type)
@@ -273,7 +273,7 @@ def _attributions(
     for op, following in ops:
         named, shared = owners.get(op), False
         if not workgroup_variables and op.name == "llvm.mlir.addressof":
-            named = names.globals.get(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+            named = names.globals.get(op.attributes["global_name"].value)
             shared = True
             if str(op.results[0].type) != _WORKGROUP_POINTER:
                 continue
@@ -339,7 +339,7 @@ class _Metadata:
         text = "\n".join(
             [*self._lines, f"module attributes {{{_VARIABLES} = [{', '.join(self._wanted)}]}} {{}}"]
         )
-        return list(ir.ArrayAttr(contexts.parse(text).operation.attributes[_VARIABLES]))
+        return list(contexts.parse(text).operation.attributes[_VARIABLES])
 
 
 def _file(location: ir.Location) -> str:

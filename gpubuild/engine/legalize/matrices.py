@@ -343,7 +343,7 @@ def _refusal(op: ir.Operation) -> str:
         return f"'{op.name}' is not supported without matrix units"
     if op.name in (LOAD, STORE):
         matrix = MatrixType.of(op.results[0].type if op.name == LOAD else op.operands[0].type)
-        memory = ir.MemRefType(op.operands[0 if op.name == LOAD else 1].type)
+        memory = op.operands[0 if op.name == LOAD else 1].type
         if matrix is not None and memory.element_type != matrix.scalar:
             return f"'{op.name}' of {matrix.element} elements in memory of {memory.element_type} elements"
     if op.name == _PREFIX + "elementwise" and (name := last_word(op.attributes["opType"])) not in FUNCTIONS:
@@ -378,7 +378,7 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
 
 
 def _retype(function: ir.Operation, fragment: Callable[[ir.Type], Fragment | None]) -> None:
-    kind = ir.FunctionType(function.attributes["function_type"].value)
+    kind = function.attributes["function_type"].value
 
     def changed(kinds: list[ir.Type]) -> list[ir.Type]:
         return [f.vector if (f := fragment(k)) else k for k in kinds]

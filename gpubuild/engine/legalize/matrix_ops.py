@@ -297,7 +297,7 @@ class _Location:
         emit: Emitter,
     ) -> _Location:
         transposed = "transpose" in op.attributes
-        lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
+        lead = op.attributes["leadDimension"].value
         extents = (fragment.matrix.rows, fragment.matrix.columns)
         sizes = (fragment.rows, fragment.columns)
         steps = (fragment.row_step, fragment.column_step)
@@ -328,7 +328,7 @@ class _Location:
 
 def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
     """Return ``extent`` consecutive elements of ``memory`` from ``indices`` on, as a vector of memory."""
-    kind = ir.MemRefType(memory.type)
+    kind = memory.type
     base, at, _, strides = metadata(emit, memory)
     for value, stride in zip(indices, strides, strict=True):
         at = emit.binary("arith.addi", at, emit.binary("arith.muli", value, stride))
@@ -381,7 +381,7 @@ def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
 
 def transpose(emit: Emitter, value: ir.Value) -> ir.Value:
     """Return a vector of two dimensions with its dimensions exchanged."""
-    kind = ir.VectorType(value.type)
+    kind = value.type
     turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
     order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
     return emit.value("vector.transpose", [value], turned, order)

@@ -30,7 +30,7 @@ _PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 
 def _use_elements(cast: ir.Operation) -> None:
     memory = cast.operands[0]
-    shaped = ir.MemRefType(memory.type)
+    shaped = memory.type
     if isinstance(shaped.element_type, ir.VectorType):
         return  # aligned and padded already
     for use in list(cast.results[0].uses):
@@ -49,7 +49,7 @@ def _use_elements(cast: ir.Operation) -> None:
 def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
     """Expand ``memref.copy`` of views with gaps to a loop nest; with ``plain_too`` all others as well."""
     source, target = op.operands
-    shaped = [ir.MemRefType(v.type) for v in (source, target)]
+    shaped = [v.type for v in (source, target)]
     if not plain_too and all(map(is_contiguous, shaped)):
         return
 
@@ -77,11 +77,8 @@ def _expand_casts(module: ir.Module, _: Lowering) -> None:
 
 def _expand_shape(op: ir.Operation, _: Lowering) -> None:
     """Describe a shape with several unknown extents from one dimension by its sizes and strides."""
-    source, kind = op.operands[0], ir.MemRefType(op.results[0].type)
-    groups = [
-        [ir.IntegerAttr(number).value for number in ir.ArrayAttr(group)]
-        for group in ir.ArrayAttr(op.attributes["reassociation"])
-    ]
+    source, kind = op.operands[0], op.results[0].type
+    groups = [[ir.IntegerAttr(number).value for number in group] for group in op.attributes["reassociation"]]
     if all(sum(map(kind.is_dynamic_dim, group)) < 2 for group in groups):
         return
     emit = Emitter(op)
@@ -102,7 +99,7 @@ def _expand_shape(op: ir.Operation, _: Lowering) -> None:
 
 def _expand_product(op: ir.Operation, _: Lowering) -> None:
     """Expand ``memref.atomic_rmw`` of a product to a compare-and-exchange loop."""
-    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    function = _PRODUCTS.get(op.attributes["kind"].value)
     if function is None:
         return
     emit = Emitter(op)
@@ -143,8 +140,7 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
 
 
 def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
-    shaped = ir.MemRefType(memory)
-    return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
+    return ir.MemRefType.get(memory.shape, element, memory.layout, memory.memory_space)
 
 
 def _declare_allocations(module: ir.Module, _: Lowering) -> None:
@@ -154,7 +150,7 @@ def _declare_allocations(module: ir.Module, _: Lowering) -> None:
     for kernels in contexts.gpu_modules(module):
         top = Emitter(kernels.regions[0].blocks[0].operations[0].operation)
         for number, op in enumerate(operations(kernels, ("memref.alloc",))):
-            kind = ir.MemRefType(op.results[0].type)
+            kind = op.results[0].type
             if str(kind.memory_space) not in WORKGROUP_SPACES or not kind.has_static_shape:
                 continue
             for use in list(op.results[0].uses):
@@ -191,7 +187,7 @@ _DESCRIPTOR = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
 def change_parameters(function: ir.Operation, change: Callable[[ir.Type], ir.Type | None], cast: str) -> None:
     """Change parameters to the types that ``change`` returns; ``cast`` converts values to the old types."""
     body = function.regions[0].blocks
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function.attributes["function_type"].value
     changed = [change(given) for given in kind.inputs]
     if not len(body) or all(new is None for new in changed):
         return

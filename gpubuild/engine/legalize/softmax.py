@@ -16,8 +16,8 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
     source, target = op.operands
     if not isinstance(source.type, ir.MemRefType):
         return
-    kind = ir.MemRefType(source.type).element_type
-    axis = ir.IntegerAttr(op.attributes["dimension"]).value
+    kind = source.type.element_type
+    axis = op.attributes["dimension"].value
     emit = Emitter(op)
 
     lowest, zero = emit.constant(float("-inf"), kind), emit.constant(0.0, kind)
@@ -45,7 +45,7 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
         total = at.loop(at.extent(source, axis), [zero], power)[0]
         at.loop(at.extent(source, axis), [], quotient)
 
-    axes = [n for n in range(ir.MemRefType(source.type).rank) if n != axis]
+    axes = [n for n in range(source.type.rank) if n != axis]
     emit.nest(source, axes, along)
     op.erase()
 

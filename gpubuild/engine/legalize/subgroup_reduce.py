@@ -90,7 +90,7 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
         else:
             result = emit.value("ub.poison", [], old.type)
             for number, offsets in enumerate(_slices(value.type, old.type)):
-                shape = {"sizes": _integers(ir.VectorType(old.type).shape)}
+                shape = {"sizes": _integers(old.type.shape)}
                 operation = "vector.extract_strided_slice"
                 part = emit.value(operation, [value], old.type, _strided(offsets) | shape)
                 result = vectors.choose(emit, lane, number, from_lane(part, 0), result)
@@ -100,8 +100,8 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
 
 def _slices(whole: ir.Type, part: ir.Type) -> Iterator[list[int]]:
     """Yield the offset in ``whole`` of each lane's slice, by number of the lane; the last dimension first."""
-    shape = ir.VectorType(part).shape
-    sizes = zip(ir.VectorType(whole).shape, shape, strict=True)
+    shape = part.shape
+    sizes = zip(whole.shape, shape, strict=True)
     for position in product(*(range(n // m) for n, m in sizes)):
         yield [number * m for number, m in zip(position, shape, strict=True)]
 
@@ -185,7 +185,7 @@ def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value])
         emit.replace(reduce(value))
         return
     result = value
-    for index in range(ir.VectorType(value.type).shape[0]):
+    for index in range(value.type.shape[0]):
         result = emit.insert(reduce(emit.extract(value, [index])), result, [index])
     emit.replace(result)
 

@@ -133,7 +133,7 @@ def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value
 
 def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
     result = value
-    for position in product(*(range(n) for n in ir.VectorType(value.type).shape)):
+    for position in product(*(range(n) for n in value.type.shape)):
         element, there = move(emit, emit.extract(value, position), read)
         result = emit.insert(element, result, position)
     return result, there

@@ -248,7 +248,7 @@ def _lane_0_refusal(op: ir.Operation, target: Capabilities) -> str:
 
 
 def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
-    types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+    types = op.attributes["function_type"].value.inputs
     for number, given in enumerate(types, 1):
         if is_kernel(op) and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
             return (
@@ -271,14 +271,14 @@ def _attribution_refusal(op: ir.Operation, target: Capabilities) -> str:
     shared, private = attributions(op)
     for value in (*shared, *private):
         what = "private" if value in private else "workgroup"
-        if not ir.MemRefType(value.type).has_static_shape:
+        if not value.type.has_static_shape:
             return (
                 f"{what} memory of type {value.type}: write its size; "
                 "gpu.dynamic_shared_memory has a size that each launch chooses"
             )
-        if what == "workgroup" and ir.MemRefType(value.type).memory_space is None and list(value.uses):
+        if what == "workgroup" and value.type.memory_space is None and list(value.uses):
             return f"workgroup memory of type {value.type}: write {_WORKGROUP} for its space"
-    used = [ir.MemRefType(value.type) for value in shared if list(value.uses)]
+    used = [value.type for value in shared if list(value.uses)]
     size = sum(math.prod(kind.shape) * (element_bytes(kind.element_type) or 0) for kind in used)
     if target.workgroup_bytes is not None and size > target.workgroup_bytes:
         return (
@@ -286,7 +286,7 @@ def _attribution_refusal(op: ir.Operation, target: Capabilities) -> str:
             f"{target.workgroup_bytes:,} on this chip; use less, or gpu.dynamic_shared_memory"
         )
     for value in private:
-        space = ir.MemRefType(value.type).memory_space
+        space = value.type.memory_space
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
         if (space is None or number) and number != target.private_space:
             return (
@@ -303,7 +303,7 @@ def _conversion_refusal(op: ir.Operation, _: Capabilities) -> str:
 
 
 def _allocation_refusal(op: ir.Operation, _: Capabilities) -> str:
-    space = str(ir.MemRefType(op.results[0].type).memory_space)
+    space = str(op.results[0].type.memory_space)
     if space in WORKGROUP_SPACES:
         return (
             f"'{op.name}' in workgroup memory, of a size that only the running kernel knows: use a constant "
@@ -320,11 +320,11 @@ def _type_refusal(given: ir.Type, target: Capabilities) -> str:
     if element == _TENSOR_FLOAT:
         return "which is a format that tensor cores round f32 to, not a type of values; use f32"
     if isinstance(given, ir.VectorType):
-        if ir.VectorType(given).scalable:
+        if given.scalable:
             return "whose length no target knows; use a vector of fixed length"
         return ""
     if isinstance(given, ir.MemRefType):
-        return _memory_refusal(ir.MemRefType(given), target)
+        return _memory_refusal(given, target)
     if type(given) is ir.Type and str(given) in _WIDE_FLOATS and not target.wide_floats:
         return "which GPUs have no arithmetic for"
     return ""

@@ -115,7 +115,7 @@ def _may_be_in_place(value: ir.Value, others: list[ir.Value]) -> bool:
 
 
 def _keeps_shape(yielded: ir.Value, carried: ir.Value, initial: ir.Value) -> bool:
-    kind = ir.RankedTensorType(carried.type)
+    kind = carried.type
     return all(
         _extent(yielded, number) in ((carried, number), _extent(initial, number))
         for number in range(kind.rank)
@@ -129,7 +129,7 @@ def _extent(value: ir.Value, dimension: int) -> tuple[ir.Value, int]:
     if op is None:
         return value, dimension
     if op.name == "tensor.empty":
-        kind = ir.RankedTensorType(value.type)
+        kind = value.type
         if not kind.is_dynamic_dim(dimension):
             return value, dimension
         size = op.operands[sum(kind.is_dynamic_dim(number) for number in range(dimension))]

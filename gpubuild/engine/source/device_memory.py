@@ -350,7 +350,7 @@ def _block_of(value: ir.Value) -> ir.Block:
 
 def _allocated(emit: Emitter, host: ir.Value, *, mirrors: bool = False) -> ir.Value:
     """Allocate memory on the device for the shape of ``host``, as the same type if that has a layout."""
-    kind = ir.MemRefType(host.type)
+    kind = host.type
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
     sizes = [emit.extent(host, n) for n in range(kind.rank) if kind.is_dynamic_dim(n)]
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(sizes), 0])}

@@ -139,7 +139,7 @@ def _is_site(op: ir.Operation) -> bool:
     if op.name == "gpu.shuffle":
         together = launch_checks.number(op.operands[2]) == _SUBGROUP
     elif op.name == "gpu.rotate":
-        together = ir.IntegerAttr(op.attributes["width"]).value == _SUBGROUP
+        together = op.attributes["width"].value == _SUBGROUP
     return together and (not len(op.results) or any(next(iter(result.uses), None) for result in op.results))
 
 

@@ -54,7 +54,7 @@ def describe(module: ir.Module, names: dict[str, list[str]]) -> Interface | None
 
 
 def _describe_kernel(module: str, op: ir.Operation, names: dict[str, list[str]]) -> Kernel:
-    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    kind = op.attributes["function_type"].value
     reasons: list[str] = []
     known = names.get(f"{module}::{symbol_name(op)}", [])
     values = list(op.regions[0].blocks[0].arguments)[: len(kind.inputs)]
@@ -84,7 +84,7 @@ def _arguments(values: Sequence[ir.BlockArgument], names: list[str], reasons: li
 
 def _describe(op: ir.Operation, names: list[str]) -> Function:
     block = op.regions[0].blocks[0]
-    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    kind = op.attributes["function_type"].value
     reasons: list[str] = []
     arguments = _arguments(list(block.arguments), names, reasons)
     returned = [list(end.operands) for end in _returns(op)]

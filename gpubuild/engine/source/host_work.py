@@ -65,7 +65,7 @@ def find_main_with_memory(module: ir.Module, source: SourceText) -> list[Diagnos
         op = view.operation
         if op.name != "func.func" or symbol_name(op) != "main" or "llvm.emit_c_interface" in op.attributes:
             continue
-        inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+        inputs = op.attributes["function_type"].value.inputs
         if op.regions[0].blocks and any(isinstance(kind, ir.ShapedType) for kind in inputs):
             message = (
                 "as the main of a program this gets no memory: allocate it inside, or rename the "
@@ -150,7 +150,7 @@ def _may_be_registered(value: ir.Value) -> bool:
 
 
 def _global_name(op: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+    return str(op.attributes["name"].value)
 
 
 def _warning(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:

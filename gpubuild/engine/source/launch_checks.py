@@ -270,7 +270,7 @@ def _bytes_used(kernel: ir.Operation) -> int:
         op = view.operation
         if op.name != "memref.view" or len(op.operands) != 2:
             continue
-        maker, kind = defining_op(op.operands[0]), ir.MemRefType(op.results[0].type)
+        maker, kind = defining_op(op.operands[0]), op.results[0].type
         shift, width = constant_integer(op.operands[1]), scalar_bits(kind.element_type)
         if maker is not None and maker.name == _DYNAMIC_MEMORY and shift is not None and width:
             ends.append(shift + prod(kind.shape) * -(-width // 8))

@@ -96,7 +96,7 @@ def variable(value: ir.Value) -> ir.Operation | None:
     op = defining_op(value)
     if op is None or op.name != "memref.get_global":
         return None
-    name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
+    name = op.attributes["name"].value
     return ir.SymbolTable(enclosing(op, ("builtin.module", "gpu.module")))[name].operation
 
 

@@ -48,9 +48,9 @@ def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
         if op.block != always:
             continue
         loops: dict[int, list[tuple[ir.Value, int]]] = {}
-        for value, attribute in zip(op.operands, ir.ArrayAttr(op.attributes["indexing_maps"]), strict=True):
+        for value, attribute in zip(op.operands, op.attributes["indexing_maps"], strict=True):
             if isinstance(value.type, ir.MemRefType):
-                for number, expression in enumerate(ir.AffineMapAttr(attribute).value.results):
+                for number, expression in enumerate(attribute.value.results):
                     if isinstance(expression, ir.AffineDimExpr):
                         loop = expression.position
                         loops.setdefault(loop, []).append((value, number))
@@ -71,7 +71,7 @@ def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
 def _extent_of(value: ir.Value, dimension: int) -> tuple[ir.Value, int] | None:
     """Return the memref, and its dimension, of which an allocation has this dynamic extent."""
     op = defining_op(value)
-    kind = ir.MemRefType(value.type)
+    kind = value.type
     if op is None or op.name != "memref.alloc" or not kind.is_dynamic_dim(dimension):
         return None
     size = defining_op(op.operands[sum(kind.is_dynamic_dim(n) for n in range(dimension))])

@@ -60,7 +60,7 @@ def find_misspelt(module: ir.Module, source: SourceText) -> list[Diagnostic]:
             found += _warnings(inner.operation, (*_KERNEL, *_FUNCTION), source)
             given = inner.attributes.get("arg_attrs")
             if isinstance(given, ir.ArrayAttr):
-                names = [item.name for attributes in given for item in ir.DictAttr(attributes)]
+                names = [item.name for attributes in given for item in attributes]
                 found += _warnings(inner.operation, _ARGUMENT, source, names, closed=("gpubuild",))
     return list(dict.fromkeys(found))
 

@@ -139,14 +139,14 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
         given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(kinds)
         found = []
         for kind, attributes in zip(kinds, given, strict=True):
-            named = {a.name: a.attr for a in ir.DictAttr(attributes)} if attributes else {}
+            named = {a.name: a.attr for a in attributes} if attributes else {}
             if isinstance(kind, ir.RankedTensorType):
                 named.setdefault(writable, ir.BoolAttr.get(False))
             found.append(ir.DictAttr.get(named))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
     reads = ir.ArrayAttr.get([ir.DictAttr.get({"bufferization.access": ir.StringAttr.get("read")})])
     for function in operations(module.operation, ("func.func",)):
-        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        kind = function.attributes["function_type"].value
         is_print = PRINTS.fullmatch(symbol_name(function)) and not function.regions[0].blocks
         if is_print and [type(of) for of in kind.inputs] == [ir.UnrankedTensorType]:
             function.attributes["arg_attrs"] = reads
@@ -192,7 +192,7 @@ def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
     def only_reduces(op: ir.Operation) -> bool:
         if op.name != "linalg.generic":
             return False
-        kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+        kinds = [str(kind) for kind in op.attributes["iterator_types"]]
         return bool(kinds) and not any("parallel" in kind for kind in kinds)
 
     return matching(module.operation, only_reduces)
