@@ -3,7 +3,10 @@
 module attributes {gpu.container_module} {
   gpu.module @k {
     gpu.func @double(%x: memref<8xf32>, %y: memref<8xf32>) kernel {
-      %i = gpu.thread_id x
+      %t = gpu.thread_id x
+      %base, %first, %size, %stride = memref.extract_strided_metadata %x
+          : memref<8xf32> -> memref<f32>, index, index, index
+      %i = arith.addi %first, %t : index
       %v = memref.load %x[%i] : memref<8xf32>
       %w = arith.addf %v, %v : f32
       memref.store %w, %y[%i] : memref<8xf32>
@@ -30,4 +33,6 @@ module attributes {gpu.container_module} {
 // CHECK: gpu.launch_func{{ +}}@k::@double {{.*}} args([[A]] : {{.*}}, [[T]] :
 // CHECK-NEXT: gpu.launch_func{{ +}}@k::@double {{.*}} args([[T]] : {{.*}}, [[B]] :
 // CHECK-NOT: gpu.memcpy{{ +}}{{.*}}[[T]]
+// CHECK-NOT: gpu.memcpy{{ +}}%arg0
 // CHECK: gpu.memcpy{{ +}}%arg1, [[B]]
+// CHECK-NOT: gpu.memcpy{{ +}}%arg0

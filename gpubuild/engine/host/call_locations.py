@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.locations import address
 from gpubuild.engine.ir.query import callee, symbol_name
+from gpubuild.support.text import escaped
 
 _FUNCTION = "gpubuildPlace"
 _NAMED = ("gpu.", "nvgpu.", "cf.assert")
@@ -47,15 +50,31 @@ def insert_calls(module: ir.Module, known: Names, text_digest: str) -> None:
             for region in function.operation.regions:
                 for block in region.blocks:
                     _mark_block(block, known, text_digest, texts)
+    define_texts(module, _FUNCTION, {text.encode(): symbol for text, symbol in texts.items()})
+
+
+def define_texts(module: ir.Module, function: str, texts: Mapping[bytes, str]) -> None:
+    """Declare a ``function`` of the runtime that takes a text, and define ``texts`` by their symbols."""
     if not texts:
         return
-    lines = [f"llvm.func @{_FUNCTION}(!llvm.ptr)"]
+    lines = [f"llvm.func @{function}(!llvm.ptr)"]
     for text, symbol in texts.items():
-        quoted = "".join(f"\\{b:02X}" for b in text.encode() + bytes(1))
-        lines.append(f'llvm.mlir.global internal constant @{symbol}("{quoted}") {{addr_space = 0 : i32}}')
+        value = f'"{escaped(text + bytes(1))}"'
+        lines.append(f"llvm.mlir.global internal constant @{symbol}({value}) {{addr_space = 0 : i32}}")
     made = ir.Module.parse("\n".join(lines))  # a variable: its operations die with it
-    for op in made.body:
-        module.body.append(op.operation.clone())
+    for view in made.body:
+        module.body.append(view.operation.clone())
+
+
+def call(emit: Emitter, function: str, symbol: str) -> None:
+    """Call such a function with the text that ``symbol`` defines, or with a null pointer without one."""
+    pointer = ir.Type.parse("!llvm.ptr")
+    if symbol:
+        name = {"global_name": ir.FlatSymbolRefAttr.get(symbol)}
+        text = emit.value("llvm.mlir.addressof", [], pointer, name)
+    else:
+        text = emit.value("llvm.mlir.zero", [], pointer)
+    emit.call(function, [text])
 
 
 def _mark_block(block: ir.Block, known: Names, text_digest: str, texts: dict[str, str]) -> None:
@@ -70,7 +89,8 @@ def _mark_block(block: ir.Block, known: Names, text_digest: str, texts: dict[str
         else:
             continue
         if text != current:
-            _call(op, texts.setdefault(text, f"gpubuild.place.{len(texts)}") if text else "")
+            symbol = texts.setdefault(text, f"gpubuild.place.{len(texts)}") if text else ""
+            call(Emitter(op), _FUNCTION, symbol)
             current = text
 
 
@@ -82,13 +102,3 @@ def _text(op: ir.Operation, known: Names, text_digest: str) -> str:
     if position[0] == UNNAMED_BUFFER:
         return name + address(text_digest, op)
     return f"{name} at {position[0]}:{position[1]}:{position[2]}"
-
-
-def _call(before: ir.Operation, symbol: str) -> None:
-    emit, pointer = Emitter(before), ir.Type.parse("!llvm.ptr")
-    if symbol:
-        name = {"global_name": ir.FlatSymbolRefAttr.get(symbol)}
-        text = emit.value("llvm.mlir.addressof", [], pointer, name)
-    else:
-        text = emit.value("llvm.mlir.zero", [], pointer)
-    emit.call(_FUNCTION, [text])

@@ -321,13 +321,9 @@ def refer_to_images(text: str, modules: Iterable[str]) -> str:
             raise StepError(f"the host part does not load the binary of gpu.module @{module}")
         size = f'{call[1]}%gpubuild.size = load i64, ptr @"{images}.size"\n'
         changed = f'{size}{call[1]}{call[2]}@"{images}", i64 %gpubuild.size)'
-        text = definition.sub(_literal(declared), text.replace(call[0], changed))
+        literal = declared.replace("\\", r"\\")  # in a substitution by a regular expression
+        text = definition.sub(literal, text.replace(call[0], changed))
     return text
-
-
-def _literal(text: str) -> str:
-    """Return ``text`` as the replacement in a substitution by a regular expression."""
-    return text.replace("\\", r"\\")
 
 
 def keep_place(binary: ir.Operation) -> None:

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark
+from gpubuild.engine.host.tokens import TOKEN_TYPE, declare, is_join, is_token, local_array, mark, token_of
 from gpubuild.engine.ir.builder import Compare, Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.memrefs import MIRROR, with_address
-from gpubuild.engine.ir.query import element_bytes, scalar_bits
-from gpubuild.errors import StepError
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
+from gpubuild.engine.ir.memrefs import MIRROR, metadata, with_address
+from gpubuild.engine.ir.query import (
+    element_bytes,
+    host_operations,
+    is_contiguous,
+    scalar_bits,
+    strides_and_offset,
+)
 
 _OPS = frozenset({"gpu.alloc", "gpu.dealloc", "gpu.memcpy", "gpu.memset"})
 _SPACES = (0, 1)  # in which devices allocate: the default, global memory
@@ -28,13 +33,12 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
     """Raise ``StepError`` for elements of unknown size and memory spaces without allocation."""
     lines = source or SourceText()
     found = [about(op, reason, lines) for op in _memory_ops(module) if (reason := _refusal(op))]
-    if found:
-        raise StepError(
-            "host code uses memory in a way that cannot be lowered",
-            diagnostics=found,
-            hint="host code allocates, copies and fills global memory: leave the memory space out "
-            "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
-        )
+    refuse(
+        "host code uses memory in a way that cannot be lowered",
+        found,
+        "host code allocates, copies and fills global memory: leave the memory space out "
+        "or use 1; elements are integers, floats, index, complex numbers or vectors of these",
+    )
 
 
 def use_default_space(module: ir.Module) -> None:
@@ -67,26 +71,17 @@ def call_runtime(module: ir.Module) -> None:
 
 
 def _memory_ops(module: ir.Module) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _OPS:
-            found.append(op)
-        # Kernels have other memory spaces.
-        return ir.WalkResult.SKIP if op.name == "gpu.module" else ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    return found
+    return [op for op in host_operations(module) if op.name in _OPS]
 
 
 def _memrefs(op: ir.Operation) -> list[ir.MemRefType]:
     values = [*op.operands, *op.results]
-    return [ir.MemRefType(v.type) for v in values if isinstance(v.type, ir.MemRefType)]
+    return [v.type for v in values if isinstance(v.type, ir.MemRefType)]
 
 
 def _space(kind: ir.Type) -> int:
     """Return the number of a memref's memory space; 0 for the default and for other attributes."""
-    space = ir.MemRefType(kind).memory_space if isinstance(kind, ir.MemRefType) else None
+    space = kind.memory_space if isinstance(kind, ir.MemRefType) else None
     return ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
 
 
@@ -96,17 +91,9 @@ def _refusal(op: ir.Operation) -> str:
             return f"'{op.name}' in memory space {_space(kind)}: devices allocate from memory space 1"
         if op.name in _FUNCTIONS and not element_bytes(kind.element_type):
             return f"'{op.name}' on elements of type {kind.element_type}, whose size is not known"
-        if op.name in _FUNCTIONS and not _is_strided(kind):
+        if op.name in _FUNCTIONS and strides_and_offset(kind) is None:
             return f"'{op.name}' on a memref whose layout is not strides and an offset: {kind}"
     return ""
-
-
-def _is_strided(kind: ir.MemRefType) -> bool:
-    try:
-        kind.get_strides_and_offset()
-    except RuntimeError:
-        return False
-    return True
 
 
 # ---- memory spaces ----
@@ -117,13 +104,13 @@ def _with(kind: ir.MemRefType, space: ir.Attribute | None) -> ir.MemRefType:
 
 
 def _in_space(emit: Emitter, value: ir.Value, space: ir.Attribute | None) -> ir.Value:
-    kind = _with(ir.MemRefType(value.type), space)
+    kind = _with(value.type, space)
     return emit.op("memref.memory_space_cast", [value], [kind]).results[0]
 
 
 def _allocate_in_default_space(op: ir.Operation) -> None:
     kinds = [r.type for r in op.results]
-    wanted = ir.MemRefType(kinds[0])
+    wanted = kinds[0]
     kinds[0] = _with(wanted, None)
     new = Emitter(op).op(op.name, list(op.operands), kinds, dict(op.attributes.items()))
     cast = _in_space(Emitter(op), new.results[0], wanted.memory_space)
@@ -136,7 +123,7 @@ def _allocate_in_default_space(op: ir.Operation) -> None:
 
 
 def _needs_runtime(op: ir.Operation) -> bool:
-    if any(not _is_plain(kind) for kind in _memrefs(op)):
+    if any(not is_contiguous(kind) for kind in _memrefs(op)):
         return True
     if op.name == "gpu.memcpy":
         return False
@@ -146,16 +133,11 @@ def _needs_runtime(op: ir.Operation) -> bool:
     return scalar_bits(kind) not in (16, 32)
 
 
-def _is_plain(kind: ir.MemRefType) -> bool:
-    """Return whether elements are contiguous from the memref's base on, as upstream assumes."""
-    return bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
-
-
 def _call(op: ir.Operation) -> None:
     emit = Emitter(op)
-    token = next(o for o in op.operands if is_token(o))
+    token = token_of(op)
     to, other = (o for o in op.operands if not is_token(o))
-    size = element_bytes(ir.MemRefType(to.type).element_type) or 0  # unknown sizes were refused
+    size = element_bytes(to.type.element_type) or 0  # unknown sizes were refused
     address, extents = described(emit, to, size)
     if op.name == "gpu.memcpy":
         second, others = described(emit, other, size)
@@ -165,10 +147,9 @@ def _call(op: ir.Operation) -> None:
             # A byte in memory; upstream aborts on storing less.
             other = emit.op("arith.extui", [other], [ir.IntegerType.get_signless(8)]).results[0]
         second = _stored(emit, op, [other], other.type)
-    rank = ir.MemRefType(to.type).rank
+    rank = to.type.rank
     numbers = [_stored(emit, op, extents, ir.IndexType.get()), emit.constant(rank), emit.constant(size)]
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_FUNCTIONS[op.name])}
-    emit.op("func.call", [address, second, *numbers, token], [], callee)
+    emit.call_function(_FUNCTIONS[op.name], [address, second, *numbers, token])
     _continue(op, token)
 
 
@@ -217,7 +198,7 @@ def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
     emit = Emitter(block.operations[0].operation)
     ranges = {}
     for argument in block.arguments:
-        if isinstance(argument.type, ir.MemRefType) and _is_plain(ir.MemRefType(argument.type)):
+        if isinstance(argument.type, ir.MemRefType) and is_contiguous(argument.type):
             start, bytes_ = _range(emit, argument)
             ranges[argument] = start, emit.binary("arith.addi", start, bytes_)
     are_apart = emit.constant(1, ir.IntegerType.get_signless(1))
@@ -234,7 +215,7 @@ def _are_apart(block: ir.Block, mirrors: Sequence[_Mirror]) -> ir.Value:
 
 def _range(emit: Emitter, memref: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Return the address and the bytes of a memref without gaps."""
-    kind = ir.MemRefType(memref.type)
+    kind = memref.type
     size = element_bytes(kind.element_type) or 0  # unknown sizes were refused
     address, extents = described(emit, memref, size)
     bytes_ = emit.constant(size)
@@ -246,23 +227,22 @@ def _range(emit: Emitter, memref: ir.Value) -> tuple[ir.Value, ir.Value]:
 def _allocate_mirror(mirror: _Mirror, may_share: ir.Value) -> None:
     op, device = mirror.op, mirror.op.results[0]
     users = [use.owner.operation for use in device.uses]
-    emit, token = Emitter(op), next(o for o in op.operands if is_token(o))
+    emit, token = Emitter(op), token_of(op)
     of_host, bytes_ = _range(emit, mirror.host)
-    callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR)}
-    address = emit.value("func.call", [of_host, bytes_, may_share, token], ir.IndexType.get(), callee)
+    shared = [of_host, bytes_, may_share, token]
+    address = emit.call_function(_MIRROR, shared, [ir.IndexType.get()]).results[0]
     device.replace_all_uses_with(with_address(emit, mirror.host, address))
     _continue(op, token)
     for user in users:
         if user.name == "gpu.dealloc":
-            after = next(o for o in user.operands if is_token(o))
-            callee = {"callee": ir.FlatSymbolRefAttr.get(_MIRROR_FREE)}
-            Emitter(user).op("func.call", [address, of_host, after], [], callee)
+            after = token_of(user)
+            Emitter(user).call_function(_MIRROR_FREE, [address, of_host, after])
             _continue(user, after)
 
 
 def _continue(op: ir.Operation, token: ir.Value) -> None:
     """Erase ``op``, whose work is now in the stream of ``token``."""
-    result = op.results[len(op.results) - 1]
+    result = op.results[-1]
     if any(is_join(use.owner) for use in result.uses):
         token = mark(op, token)
     result.replace_all_uses_with(token)
@@ -271,15 +251,10 @@ def _continue(op: ir.Operation, token: ir.Value) -> None:
 
 def described(emit: Emitter, memref: ir.Value, size: int) -> tuple[ir.Value, list[ir.Value]]:
     """Return the address of a memref's first element, and its sizes and strides."""
-    kind = ir.MemRefType(memref.type)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    results = emit.op(
-        "memref.extract_strided_metadata", [memref], [base, *[index] * (1 + 2 * kind.rank)]
-    ).results
-    start = emit.op("memref.extract_aligned_pointer_as_index", [memref], [index]).results[0]
-    offset = emit.binary("arith.muli", results[1], emit.constant(size))
-    return emit.binary("arith.addi", start, offset), list(results)[2:]
+    _, first, sizes, strides = metadata(emit, memref)
+    start = emit.value("memref.extract_aligned_pointer_as_index", [memref], ir.IndexType.get())
+    offset = emit.binary("arith.muli", first, emit.constant(size))
+    return emit.binary("arith.addi", start, offset), [*sizes, *strides]
 
 
 def _stored(emit: Emitter, op: ir.Operation, values: Sequence[ir.Value], kind: ir.Type) -> ir.Value:

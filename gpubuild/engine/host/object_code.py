@@ -100,7 +100,7 @@ def return_exit_code(module: ir.Module) -> None:
         op = function.operation
         if op.name != "func.func" or op.attributes["sym_name"].value != "main":
             continue
-        kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+        kind = op.attributes["function_type"].value
         has_body = len(op.regions[0].blocks) > 0
         if kind.inputs or kind.results or not has_body or _is_referred_to(module, "main"):
             return

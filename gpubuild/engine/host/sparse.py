@@ -10,9 +10,8 @@ from mlir import ir
 
 from gpubuild.engine.host import memory
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import element_bytes, matching
-from gpubuild.errors import StepError
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
+from gpubuild.engine.ir.query import element_bytes, is_contiguous, matching, strides_and_offset
 
 _INDICES = ("i32", "i64", "index")
 _VALUES = ("f16", "bf16", "f32", "f64", "i8", "i32", "complex<f32>", "complex<f64>")
@@ -40,8 +39,7 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
     lines = source or SourceText()
     ops = matching(module.operation, lambda op: op.name in OPS)
     found = [about(op, f"'{op.name}' {reason}", lines) for op in ops if (reason := _refusal(op))]
-    if found:
-        raise StepError("host code uses sparse matrices in a way that cannot be lowered", diagnostics=found)
+    refuse("host code uses sparse matrices in a way that cannot be lowered", found)
 
 
 def pass_addresses(module: ir.Module) -> None:
@@ -57,7 +55,7 @@ def _refusal(op: ir.Operation) -> str:
     if any(isinstance(value.owner, ir.Block) or value.owner.operation.name not in OPS for value in handles):
         return "uses a handle that was passed on: create it in the same function, outside of branches"
     makers = [value.owner.operation for value in handles]
-    memrefs = [ir.MemRefType(value.type) for value in op.operands if isinstance(value.type, ir.MemRefType)]
+    memrefs = [value.type for value in op.operands if isinstance(value.type, ir.MemRefType)]
     if any(not _is_contiguous(kind) for kind in memrefs):
         return "uses a memref whose elements may not be contiguous"
     if op.name in _CREATING:
@@ -75,7 +73,7 @@ def _wrong_elements(kinds: list[ir.MemRefType], allowed: tuple[str, ...]) -> str
 
 
 def _wrong_product(op: ir.Operation, makers: list[ir.Operation]) -> str:
-    kind = str(ir.TypeAttr(op.attributes["computeType"]).value)
+    kind = str(op.attributes["computeType"].value)
     if kind not in _VALUES:
         return f"computes with type {kind}: allowed are {', '.join(_VALUES)}"
     dense = [maker for maker in makers if maker.name == _DENSE]
@@ -110,17 +108,12 @@ def _dimensions(op: ir.Operation) -> int:
 
 
 def _is_contiguous(kind: ir.MemRefType) -> bool:
-    if kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout:
-        return True
-    try:
-        return bool(kind.rank == 1 and kind.get_strides_and_offset()[0] == [1])
-    except RuntimeError:
-        return False
+    return is_contiguous(kind) or (strides_and_offset(kind) or ([], 0))[0] == [1]
 
 
 def _based_at_start(emit: Emitter, memref: ir.Value) -> ir.Value:
     """Return a memref whose allocated and aligned pointers are the address of the first element."""
-    element = ir.MemRefType(memref.type).element_type
+    element = memref.type.element_type
     address, _ = memory.described(emit, memref, element_bytes(element) or 0)
     number = emit.value("arith.index_cast", [address], ir.IntegerType.get_signless(64))
     pointer = emit.value("llvm.inttoptr", [number], ir.Type.parse("!llvm.ptr"))

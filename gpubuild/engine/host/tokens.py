@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import matching, symbol_name
-from gpubuild.errors import StepError
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
+from gpubuild.engine.ir.query import enclosing, host_operations, matching, symbol_name, terminator
 
 TOKEN_TYPE = "!gpu.async.token"  # noqa: S105 - a type
 _POINTER = "!llvm.ptr"
@@ -38,6 +37,11 @@ JOIN = "gpubuildStreamJoin"
 def is_token(value: ir.Value) -> bool:
     """Return whether ``value`` is a gpu.async token."""
     return str(value.type) == TOKEN_TYPE
+
+
+def token_of(op: ir.Operation) -> ir.Value:
+    """Return the first token that ``op`` depends on."""
+    return next(operand for operand in op.operands if is_token(operand))
 
 
 def is_join(op: ir.Operation) -> bool:
@@ -62,9 +66,8 @@ def mark(op: ir.Operation, token: ir.Value) -> ir.Value:
 
 def local_array(op: ir.Operation, count: int, kind: ir.Type) -> ir.Value:
     """Create an array on the stack at the beginning of the function, outside its loops."""
-    scope = op.parent.operation
-    while scope.name not in _SCOPES:
-        scope = scope.parent.operation
+    scope = enclosing(op.parent.operation, _SCOPES)
+    assert scope is not None  # noqa: S101 - host code is in functions
     start = scope.regions[0].blocks[0].operations[0]
     sizes = {_SEGMENTS: ir.DenseI32ArrayAttr.get([0, 0])}
     array = ir.MemRefType.get([count], kind)
@@ -93,13 +96,12 @@ def check(module: ir.Module, source: SourceText | None = None) -> None:
         for op in _users(module)
         if op.name not in _PASSING and op.name.partition(".")[0] not in ("gpu", "async", "nvgpu")
     ]
-    if found:
-        raise StepError(
-            "host code passes gpu tokens where they cannot be followed",
-            diagnostics=found,
-            hint="use scf.for, scf.while, scf.if, arith.select or branches of cf, or end the chain with "
-            "`gpu.wait [%token]` where it began, and begin another with `%token = gpu.wait async`",
-        )
+    refuse(
+        "host code passes gpu tokens where they cannot be followed",
+        found,
+        "use scf.for, scf.while, scf.if, arith.select or branches of cf, or end the chain with "
+        "`gpu.wait [%token]` where it began, and begin another with `%token = gpu.wait async`",
+    )
 
 
 # ---- choices between tokens ----
@@ -170,15 +172,7 @@ def split(branch: ir.Operation, number: int) -> tuple[ir.Operation, ir.Block]:
 
 def lower_passing(module: ir.Module) -> None:
     """Pass streams instead of tokens in host code, in place. Runs before :func:`fork`."""
-    ops: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "gpu.module":
-            return ir.WalkResult.SKIP
-        ops.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    ops = host_operations(module)
     received = False
     for op in ops:
         if op.name in _PASSING:
@@ -223,8 +217,8 @@ def _receive(values: Sequence[ir.Value], block: ir.Block, after: ir.Operation | 
         uses = [(use.owner, use.operand_number) for use in token.uses]
         token.set_type(ir.Type.parse(_POINTER))
         given = emit.cast(token, kind)
-        emit.op("func.call", [stream, given], [], {"callee": ir.FlatSymbolRefAttr.get(JOIN)})
-        emit.op("func.call", [given], [], {"callee": ir.FlatSymbolRefAttr.get(RELEASE)})
+        emit.call_function(JOIN, [stream, given])
+        emit.call_function(RELEASE, [given])
         if late:
             stream = mark(op, stream)
         for user, number in uses:
@@ -234,7 +228,7 @@ def _receive(values: Sequence[ir.Value], block: ir.Block, after: ir.Operation | 
 
 def _retype(function: ir.Operation) -> None:
     """Replace tokens by pointers in the type of a function."""
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function.attributes["function_type"].value
     inputs, results = (
         [ir.Type.parse(_POINTER) if str(t) == TOKEN_TYPE else t for t in types]
         for types in (kind.inputs, kind.results)
@@ -356,7 +350,7 @@ def _depend_on_join(op: ir.Operation, token: ir.Value) -> ir.Value:
     others = [o for o in op.operands if o != token] if is_join(op) else []
     emit = Emitter(op)
     stream = emit.value("gpu.wait", others, kind)
-    emit.op("func.call", [stream, token], [], {"callee": ir.FlatSymbolRefAttr.get(JOIN)})
+    emit.call_function(JOIN, [stream, token])
     if is_join(op):
         if needs_mark(op.results[0]):
             stream = mark(op, stream)
@@ -403,7 +397,7 @@ def _points_after(token: ir.Value) -> list[ir.InsertionPoint]:
         if not any(following):
             found.append(ir.InsertionPoint.after(last.get(block, maker)))
             continue
-        branch = block.operations[len(block.operations) - 1].operation
+        branch = terminator(block)
         for number, is_entered in enumerate(following):
             if not is_entered and branch.name in _BRANCHES:
                 branch, edge = split(branch, number)

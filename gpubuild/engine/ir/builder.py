@@ -97,6 +97,12 @@ class Emitter:
         """Create an ``arith.select``."""
         return self.op("arith.select", [condition, yes, no], [yes.type]).results[0]
 
+    def call_function(
+        self, name: str, operands: Sequence[ir.Value], results: Sequence[ir.Type] = ()
+    ) -> ir.Operation:
+        """Call a function of the func dialect."""
+        return self.op("func.call", operands, results, {"callee": ir.FlatSymbolRefAttr.get(name)})
+
     def call_intrinsic(
         self,
         name: str,
@@ -125,7 +131,7 @@ class Emitter:
 
     def extract(self, vector: ir.Value, position: Sequence[int]) -> ir.Value:
         """Return the element of a vector, or the vector of fewer dimensions, at ``position``."""
-        whole = ir.VectorType(vector.type)
+        whole = vector.type
         shape, kind = whole.shape[len(position) :], whole.element_type
         if shape:
             kind = ir.VectorType.get(shape, kind)
@@ -156,6 +162,28 @@ class Emitter:
         inside.op("scf.yield", body(inside, index, values), [])
         return list(loop.results)
 
+    def nest(
+        self,
+        memory: ir.Value,
+        axes: Sequence[int],
+        body: Callable[[Emitter, list[ir.Value]], None],
+        indices: Sequence[ir.Value] = (),
+    ) -> None:
+        """Create loops over ``axes`` of ``memory``, one in another. ``body`` gets ``indices`` and theirs."""
+        if not axes:
+            body(self, list(indices))
+            return
+
+        def inside(at: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+            at.nest(memory, axes[1:], body, [*indices, index])
+            return []
+
+        self.loop(self.extent(memory, axes[0]), [], inside)
+
+    def extent(self, memory: ir.Value, axis: int) -> ir.Value:
+        """Create a ``memref.dim``."""
+        return self.value("memref.dim", [memory, self.constant(axis)], ir.IndexType.get())
+
     def dimension(self, name: str, axis: str) -> ir.Value:
         """Create ``gpu.<name> <axis>``, such as ``gpu.thread_id x``."""
         attribute = ir.Attribute.parse(f"#gpu<dim {axis}>")
@@ -164,6 +192,28 @@ class Emitter:
     def copy(self, op: ir.Operation) -> ir.Operation:
         """Copy ``op`` with its regions; the copy has the location and operands of ``op``."""
         return op.clone(self._point).operation
+
+    def inline(self, block: ir.Block, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """Copy the operations of ``block`` with ``values`` for its arguments; return what it yields."""
+        known = dict(zip(block.arguments, values, strict=True))
+
+        def renew(op: ir.Operation) -> ir.WalkResult:
+            for number, operand in enumerate(op.operands):
+                op.operands[number] = known.get(operand, operand)
+            return ir.WalkResult.ADVANCE
+
+        *inner, end = (view.operation for view in block)
+        for op in inner:
+            copy = self.copy(op)
+            copy.walk(renew)
+            known.update(zip(op.results, copy.results, strict=True))
+        return [known.get(value, value) for value in end.operands]
+
+    def convert_argument(self, argument: ir.BlockArgument, kind: ir.Type, cast: str) -> None:
+        """Change the type of ``argument`` to ``kind``; its uses get a ``cast`` of it to the old type."""
+        seen = self.op(cast, [argument], [argument.type])
+        argument.replace_all_uses_except(seen.results[0], seen)
+        argument.set_type(kind)
 
     def cast(self, value: ir.Value, kind: ir.Type) -> ir.Value:
         """Create a cast that must fold away when both types are lowered."""

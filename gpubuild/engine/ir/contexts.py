@@ -17,18 +17,13 @@ from mlir import _mlir_libs, ir, passmanager
 from mlir._mlir_libs import _mlirDialectsLLVM  # its public wrapper costs 0.3 s of generated dialects
 
 import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
-from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
+from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import nearest
 
-# Positions in text parsed from memory. Quotes inside strings are escaped, so no string contains this.
-_UNNAMED_POSITION = re.compile(r'"-"(?=:\d+:\d+)')
-# The first operation of a source, behind comments, and operations that may be beside it.
-_FIRST_WORD = re.compile(r"\s*(?://[^\n]*\n\s*)*(?:builtin\.)?(gpu\.module|module)\b")
-_TOP_LEVEL = re.compile(r"\b(gpu\.module|func\.func|memref\.global)\b")
 _RESOURCE = "dense_resource<sha256_"
 _RENAMED = re.compile(rf"({_RESOURCE}[0-9a-f]{{64}})_\d+>")
 _TRANSLATABLE_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
@@ -84,31 +79,39 @@ def _new_context() -> ir.Context:
     return fresh
 
 
-def parse(
-    text: str, *, source_name: str = "", settle: Callable[[ir.Module], None] | None = None
-) -> ir.Module:
+def parse(text: str, *, source_name: str = "") -> ir.Module:
     """Parse and verify ``text`` in the current context.
 
-    With ``source_name`` the locations of operations are in a file of that name. That loses the data of
-    resources, so ``settle`` is called first. Raises ``StepError`` with a diagnostic for each error.
+    With ``source_name`` the locations of operations are in a file of that name. Raises ``StepError`` with a
+    diagnostic for each error.
     """
-    if source_name and (named := _parse_single(text, source_name)) is not None:
-        if settle is not None:
-            settle(named)
-        return named
-    source = SourceText(text, source_name)
     try:
-        with _diagnosed("invalid MLIR", source):
+        with _diagnosed("invalid MLIR", SourceText(text, source_name)):
             module = ir.Module.parse(text)
     except StepError as error:
         raise advise(error, text) from error.__cause__
-    if settle is not None:
-        settle(module)
-    if not source_name:
-        return module
-    # The bindings name a buffer only when it holds a single op, so rename by printing once.
-    with _diagnosed("invalid MLIR", source):
-        return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
+    if source_name:  # which the bindings cannot give to the parser
+        _name_buffer(module.operation, source_name)
+    return module
+
+
+def _name_buffer(root: ir.Operation, source_name: str) -> None:
+    """Replace MLIR's name for text parsed from memory in the locations of operations and arguments."""
+
+    def named(location: ir.Location) -> ir.Location:
+        if not location.is_a_file() or location.filename != UNNAMED_BUFFER:
+            return location
+        return ir.Location.file(source_name, location.start_line, location.start_col)
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        op.location = named(op.location)
+        for region in op.regions:
+            for block in region.blocks:
+                for argument in block.arguments:
+                    argument.set_location(named(argument.location))
+        return ir.WalkResult.ADVANCE
+
+    root.walk(visit)
 
 
 def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
@@ -118,32 +121,6 @@ def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
         module = ir.Module.parse(data)
         settle(module)
         return str(module.operation.get_asm(enable_debug_info=True))
-
-
-def _parse_single(text: str, source_name: str) -> ir.Module | None:
-    """Parse a text that is a single operation, whose buffer the bindings can name.
-
-    Return ``None`` for any other text, invalid ones included, and where there may be resources or locations.
-    """
-    start = _FIRST_WORD.match(text)
-    only = start is not None and (start[1] != "gpu.module" or _TOP_LEVEL.findall(text) == [start[1]])
-    if not only or "dense" in text or "loc(" in text:
-        return None
-    try:
-        with _diagnosed("", SourceText()):
-            parsed = ir.Operation.parse(text, source_name=source_name).operation
-    except StepError:
-        return None  # reported by the other way
-    if parsed.name != "builtin.module":
-        module = ir.Module.create(ir.Location.file(source_name, 0, 0))
-        module.body.append(parsed)
-        return module
-    module = ir.Module.create(parsed.location)
-    for name in parsed.attributes:
-        module.operation.attributes[name] = parsed.attributes[name]
-    for op in list(parsed.regions[0].blocks[0]):
-        module.body.append(op)
-    return module
 
 
 def parse_attribute(text: str, *, what: str) -> ir.Attribute:
@@ -274,11 +251,6 @@ def _print(op: ir.Operation, *, locations: bool) -> str:
     text = str(op.get_asm(use_local_scope=True, enable_debug_info=locations))
     # Names of resources are digests of their data. MLIR adds a number to a name that the context has.
     return _RENAMED.sub(r"\1>", text) if _RESOURCE in text else text
-
-
-def _rename_buffer(text: str, source_name: str) -> str:
-    quoted = '"' + source_name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return _UNNAMED_POSITION.sub(lambda _: quoted, text)
 
 
 def _one_line(error: BaseException) -> str:

@@ -94,10 +94,16 @@ def _explained(message: str, notes: Sequence[str]) -> str:
     )
 
 
-def about(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
-    """Return an error at the location of ``op``."""
+def about(op: ir.Operation, message: str, source: SourceText, *, severity: str = "error") -> Diagnostic:
+    """Return an error or warning at the location of ``op``."""
     location, line = locate(op.location, source)
-    return Diagnostic(message=message, location=location, source_line=line)
+    return Diagnostic(message=message, severity=severity, location=location, source_line=line)
+
+
+def refuse(message: str, found: Sequence[Diagnostic], hint: str = "") -> None:
+    """Raise ``StepError`` if errors were ``found``."""
+    if found:
+        raise StepError(message, diagnostics=found, hint=hint)
 
 
 def locate(location: ir.Location, source: SourceText) -> tuple[Location | None, str]:
@@ -178,7 +184,7 @@ def advise(error: StepError, text: str) -> StepError:
         return shown.with_(hint=hint)
     for pattern, say in _HINTS:
         if found := re.search(pattern, first.message):
-            hint = say(found, first, text)
+            hint = say if isinstance(say, str) else say(found, first, text)
             break
     else:
         hint = _braces(first, text)
@@ -306,11 +312,8 @@ def _braces(where: Diagnostic, text: str) -> str:
     return ""
 
 
-def _fixed(text: str) -> Callable[[re.Match[str], Diagnostic, str], str]:
-    return lambda found, where, source: text
-
-
-_HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] = (
+# Patterns of messages, and what to write, or a function that finds that.
+_HINTS: tuple[tuple[str, str | Callable[[re.Match[str], Diagnostic, str], str]], ...] = (
     (r"^Dialect `(\w+)' not found", _dialect),
     (r"^Dialect `' not found for custom op '([^']+)'", _bare),
     (r"^custom op '([\w.]+)' is unknown", _operation),
@@ -318,26 +321,26 @@ _HINTS: tuple[tuple[str, Callable[[re.Match[str], Diagnostic, str], str]], ...] 
     (r"kernel (?:container|module) '([^']+)' is undefined", _container),
     (
         r"missing the 'gpu\.kernel' attribute",
-        _fixed("write `kernel` after the arguments of the gpu.func; `nvvm.kernel` alone is of an older MLIR"),
+        "write `kernel` after the arguments of the gpu.func; `nvvm.kernel` alone is of an older MLIR",
     ),
-    (r"^'gpu\.return' op expects parent op", _fixed("the body of a gpu.launch ends with `gpu.terminator`")),
+    (r"^'gpu\.return' op expects parent op", "the body of a gpu.launch ends with `gpu.terminator`"),
     (
         r"to have the 'gpu\.container_module' attribute",
-        _fixed("begin the module with `module attributes {gpu.container_module} {`"),
+        "begin the module with `module attributes {gpu.container_module} {`",
     ),
     (r"'([^']+)' does not reference a valid function", _function),
     (r"^block with no terminator", _terminator),
     (r"got \d+ kernel operands but expected|type of function argument \d+ does not match", _argument),
-    (_UNREGISTERED.pattern, _fixed(_OF_ANOTHER_PROJECT)),
+    (_UNREGISTERED.pattern, _OF_ANOTHER_PROJECT),
     (
         r"custom op 'bufferization\.to_(tensor|buffer)' (?:expected 'to'|invalid kind of type)",
         lambda found, where, text: f"write both types: `bufferization.to_{found[1]} %x : type to type`",
     ),
     (
         r"'scf\.parallel' op expects body to terminate with 'scf\.reduce'",
-        _fixed("leave scf.yield out; a loop with results ends with `scf.reduce(%x : type) { … }`"),
+        "leave scf.yield out; a loop with results ends with `scf.reduce(%x : type) { … }`",
     ),
-    (r"^unexpected key: dimLevelType", _fixed("write `map = (d0, d1) -> (d0 : dense, d1 : compressed)`")),
+    (r"^unexpected key: dimLevelType", "write `map = (d0, d1) -> (d0 : dense, d1 : compressed)`"),
     (r"^expected '\{' to begin a region", _launch_arguments),
     (r"^use of undeclared SSA value name", _value),
     (r"expects different type than prior uses: '(index|[if]\d+)' vs '(index|[if]\d+)'$", _conversion),

@@ -37,7 +37,7 @@ def entry_of(function: ir.Operation, *, hidden: int = 0) -> KernelEntry:
         kind = str(ir.Type.parse(f"!llvm.func<void ({', '.join(types[:-hidden])})>"))
     attributes = ""
     if "arg_attrs" in function.attributes:
-        given = list(ir.ArrayAttr(function.attributes["arg_attrs"]))
+        given = list(function.attributes["arg_attrs"])
         attributes = str(ir.ArrayAttr.get(given[:-hidden] if hidden else given))
     return KernelEntry(name=symbol_name(function), function_type=kind, arg_attrs=attributes)
 

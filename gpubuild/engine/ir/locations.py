@@ -130,7 +130,7 @@ def restore_assert_locations(module: ir.Operation) -> None:
     for op in _assertions(module):
         if _PLACE not in op.attributes:
             continue
-        match = _TEXT.fullmatch(ir.StringAttr(op.attributes[_PLACE]).value)
+        match = _TEXT.fullmatch(op.attributes[_PLACE].value)
         if match is None:
             continue
         location = ir.Location.file(match[1], int(match[2]), int(match[3]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from mlir import ir
 
@@ -15,7 +16,7 @@ MIRROR = "gpubuild.mirror"
 
 def with_address(emit: Emitter, like: ir.Value, address: ir.Value) -> ir.Value:
     """Return a memref of the type and extents of ``like``, which has no offset, at ``address``, an index."""
-    kind = ir.MemRefType(like.type)
+    kind = like.type
     pointer, word = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(64)
     array = f"array<{kind.rank} x i64>"
     fields = f", {array}, {array}" if kind.rank else ""
@@ -26,6 +27,24 @@ def with_address(emit: Emitter, like: ir.Value, address: ir.Value) -> ir.Value:
         position = {"position": ir.DenseI64ArrayAttr.get([field])}
         value = emit.value("llvm.insertvalue", [value, start], descriptor, position)
     return emit.cast(value, kind)
+
+
+class Metadata(NamedTuple):
+    """The parts of a memref: its base without extents, and indices."""
+
+    base: ir.Value
+    offset: ir.Value
+    sizes: list[ir.Value]
+    strides: list[ir.Value]
+
+
+def metadata(emit: Emitter, memory: ir.Value) -> Metadata:
+    """Create a ``memref.extract_strided_metadata``."""
+    kind = memory.type
+    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
+    kinds = [base, *[ir.IndexType.get()] * (1 + 2 * kind.rank)]
+    base, offset, *extents = emit.op("memref.extract_strided_metadata", [memory], kinds).results
+    return Metadata(base, offset, extents[: kind.rank], extents[kind.rank :])
 
 
 def reinterpreted(

@@ -7,8 +7,14 @@ from math import prod
 
 from mlir import ir
 
-_KERNEL_MARKS = ("gpu.kernel", "nvvm.kernel", "rocdl.kernel")
+_KERNEL_MARKS = ("gpu.kernel", "kernel", "nvvm.kernel", "rocdl.kernel")
 INDEX_BITS = 64  # on every target
+GRID, BLOCK, DYNAMIC_SIZE, KERNEL_OPERANDS = (
+    1,
+    4,
+    10,
+    11,
+)  # groups of operands of a gpu.launch_func, after tokens
 _LOWERED_DIALECTS = frozenset({"llvm", "nvvm", "rocdl"})
 
 # The result of these operations is the memory of their first operand, or a part of it.
@@ -77,6 +83,20 @@ def matching(
     return found
 
 
+def host_operations(module: ir.Module) -> list[ir.Operation]:
+    """Return the operations of ``module`` outside of kernels, outer ones first."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "gpu.module":
+            return ir.WalkResult.SKIP
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
 def readable(attributes: ir.OpAttributeMap, name: str) -> ir.Attribute | None:
     """Return an attribute, or ``None`` for `dense` complex numbers: the bindings have no class for them."""
     try:
@@ -114,6 +134,17 @@ def following(op: ir.Operation) -> ir.Operation:
     return block[block.index(op) + 1]
 
 
+def terminator(block: ir.Block) -> ir.Operation:
+    """Return the last operation of ``block``."""
+    return block.operations[-1].operation
+
+
+def launch_operands(launch: ir.Operation, group: int, groups: int = 1) -> range:
+    """Return the numbers of the operands of a ``gpu.launch_func`` in one or more groups."""
+    sizes = list(launch.attributes["operandSegmentSizes"])
+    return range(sum(sizes[:group]), sum(sizes[: group + groups]))
+
+
 def kernel_module(op: ir.Operation) -> ir.Operation:
     """Return the gpu.module around ``op``. Raises ``ValueError`` for code of the host."""
     module = enclosing(op, ("gpu.module",))
@@ -127,12 +158,17 @@ def defining_op(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
+def viewed_memory(value: ir.Value) -> ir.Value:
+    """Return the memory that ``value`` is a view of, or ``value`` itself."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS and len(op.operands):
+        value = op.operands[0]
+    return value
+
+
 def is_outside(value: ir.Value, root: ir.Operation) -> bool:
     """Return whether ``value`` is defined outside ``root``: neither in it, nor an argument of its blocks."""
     owner = value.owner
     op = owner.owner.operation if isinstance(owner, ir.Block) else owner.operation
-    if isinstance(owner, ir.Block) and op == root:
-        return False
     while op is not None:
         if op == root:
             return False
@@ -153,7 +189,7 @@ def callee(call: ir.Operation) -> str:
     """Return the name of the function that ``call`` calls; empty for calls by address."""
     if "callee" not in call.attributes:
         return ""
-    return str(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+    return str(call.attributes["callee"].value)
 
 
 def symbol_name(op: ir.Operation) -> str:
@@ -168,9 +204,21 @@ def element_type(kind: ir.Type) -> ir.Type:
 
 def shaped_like(kind: ir.Type, element: ir.Type) -> ir.Type:
     """Return ``element``, as a vector of the shape of ``kind`` if that is a vector."""
-    return (
-        ir.VectorType.get(ir.VectorType(kind).shape, element) if isinstance(kind, ir.VectorType) else element
-    )
+    return ir.VectorType.get(kind.shape, element) if isinstance(kind, ir.VectorType) else element
+
+
+def is_contiguous(kind: ir.MemRefType) -> bool:
+    """Return whether the elements of a memref follow each other in row-major order from its start."""
+    return bool(kind.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)))
+
+
+def strides_and_offset(kind: ir.MemRefType) -> tuple[list[int], int] | None:
+    """Return the strides and the offset of a memref; ``None`` for other layouts."""
+    try:
+        strides, offset = kind.get_strides_and_offset()
+    except RuntimeError:
+        return None
+    return strides, offset
 
 
 def scalar_bits(kind: ir.Type) -> int:
@@ -186,16 +234,15 @@ def element_bytes(kind: ir.Type) -> int | None:
     LLVM packs the elements of a vector bit by bit, and pads the last dimension to a power of two.
     """
     if isinstance(kind, ir.ComplexType):
-        part = element_bytes(ir.ComplexType(kind).element_type)
+        part = element_bytes(kind.element_type)
         return None if part is None else 2 * part
     if not isinstance(kind, ir.VectorType):
         bits = scalar_bits(kind)
         return _padded_bytes(bits) if bits else None
-    vector = ir.VectorType(kind)
-    bits = scalar_bits(vector.element_type)
-    if not bits or any(vector.scalable_dims):
+    bits = scalar_bits(kind.element_type)
+    if not bits or any(kind.scalable_dims):
         return None
-    outer, last = vector.shape[:-1], vector.shape[-1] if vector.rank else 1
+    outer, last = kind.shape[:-1], kind.shape[-1] if kind.rank else 1
     return int(prod(outer)) * _padded_bytes(last * bits)
 
 
@@ -206,11 +253,27 @@ def _padded_bytes(bits: int) -> int:
 def kernel_functions(module: ir.Operation) -> list[ir.Operation]:
     """Return the functions of a gpu.module that can be launched, in order."""
     functions = [op.operation for op in module.regions[0].blocks[0]]
-    return [
-        op
-        for op in functions
-        if op.name in {"gpu.func", "llvm.func"} and any(mark in op.attributes for mark in _KERNEL_MARKS)
-    ]
+    return [op for op in functions if op.name in {"gpu.func", "llvm.func"} and is_kernel(op)]
+
+
+def is_kernel(function: ir.Operation) -> bool:
+    """Return whether launches can run ``function``."""
+    return any(mark in function.attributes for mark in _KERNEL_MARKS)
+
+
+def is_reached_by_all(op: ir.Operation) -> bool:
+    """Return whether all work-items reach ``op``: code of a kernel itself, outside of branches and loops."""
+    function = op.parent.operation
+    return is_kernel(function) and bool(op.block == function.regions[0].blocks[0])
+
+
+def attributions(function: ir.Operation) -> tuple[list[ir.BlockArgument], list[ir.BlockArgument]]:
+    """Return the workgroup memory and the private memory that a ``gpu.func`` with a body declares."""
+    count = len(function.attributes["function_type"].value.inputs)
+    memory = list(function.regions[0].blocks[0].arguments)[count:]
+    name = "workgroup_attributions"
+    shared = function.attributes[name].value if name in function.attributes else 0
+    return memory[:shared], memory[shared:]
 
 
 def module_dialect(module: ir.Operation) -> str:

@@ -25,7 +25,7 @@ from typing import TextIO
 from mlir import ir
 
 from gpubuild.engine.ir import bytecode, contexts
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import operations, readable
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import Diagnostic, StepError
@@ -133,13 +133,12 @@ class SourceResources:
                 return None
 
         _replace(module.operation, settled)
-        if errors:
-            raise StepError(
-                "the data of a resource do not fit its type",
-                diagnostics=errors,
-                hint="write the data of dense_resource<NAME> into the section "
-                '{-# dialect_resources: { builtin: { NAME: "0x…" } } #-} of the file',
-            )
+        refuse(
+            "the data of a resource do not fit its type",
+            errors,
+            "write the data of dense_resource<NAME> into the section "
+            '{-# dialect_resources: { builtin: { NAME: "0x…" } } #-} of the file',
+        )
 
     def bind(self, module: ir.Module) -> None:
         """Give the data to MLIR, for the user's passes, under the names that :meth:`settle` chose."""

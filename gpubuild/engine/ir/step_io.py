@@ -85,20 +85,14 @@ class StepIO:
 
     def head(self, name: str, size: int) -> bytes:
         """Return the first bytes of input ``name``, which are not verified."""
-        item = self._inputs[name]
-        try:
-            with item.path.open("rb") as stream:
-                return stream.read(size)
-        except OSError as error:
-            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        with _reading(self._inputs[name]) as path, path.open("rb") as stream:
+            return stream.read(size)
 
     def read(self, name: str) -> bytes:
         """Return the verified bytes of input ``name``. Raises ``InputChangedError`` on a mismatch."""
         item = self._inputs[name]
-        try:
-            data = item.path.read_bytes()
-        except OSError as error:
-            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        with _reading(item) as path:
+            data = path.read_bytes()
         _verify(data, item)
         return data
 
@@ -109,16 +103,13 @@ class StepIO:
         """
         item = self._inputs[name]
         digest = hashlib.sha256()
-        try:
-            with item.path.open("rb", buffering=0) as stream:
-                proven = self._is_proven(item, stamp(os.fstat(stream.fileno())))
-                while data := stream.read(size):
-                    if not proven:
-                        digest.update(data)
-                    yield data
-                changed = proven and stamp(os.fstat(stream.fileno())) != item.proof
-        except OSError as error:
-            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        with _reading(item) as path, path.open("rb", buffering=0) as stream:
+            proven = self._is_proven(item, stamp(os.fstat(stream.fileno())))
+            while data := stream.read(size):
+                if not proven:
+                    digest.update(data)
+                yield data
+            changed = proven and stamp(os.fstat(stream.fileno())) != item.proof
         if changed or (not proven and digest.hexdigest() != item.digest):
             raise _changed(item)
 
@@ -128,13 +119,10 @@ class StepIO:
         :meth:`finish` refuses the result if the file has changed since.
         """
         item = self._inputs[name]
-        try:
-            with item.path.open("rb") as stream:
-                found = stamp(os.fstat(stream.fileno()))
-                self._in_place.setdefault(name, found)
-                data = memoryview(mmap(stream.fileno(), 0, access=ACCESS_READ) if found[0] else b"")
-        except OSError as error:
-            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        with _reading(item) as path, path.open("rb") as stream:
+            found = stamp(os.fstat(stream.fileno()))
+            self._in_place.setdefault(name, found)
+            data = memoryview(mmap(stream.fileno(), 0, access=ACCESS_READ) if found[0] else b"")
         if not self._is_proven(item, found):
             _verify(data, item)
         return data
@@ -186,16 +174,14 @@ class StepIO:
     def link_in(self, name: str, filename: str) -> Path:
         """Do what :meth:`copy_in` does, with a link to a large file, for a tool that only reads it."""
         item = self._inputs[name]
-        try:
-            size_bytes = item.path.stat().st_size
-        except OSError as error:
-            raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
+        with _reading(item) as path:
+            size_bytes = path.stat().st_size
         if size_bytes < _LARGE_BYTES:
             return self.copy_in(name, filename)
         self.view(name)
-        path = self._scratch / filename
-        path.symlink_to(item.path.absolute())
-        return path
+        link = self._scratch / filename
+        link.symlink_to(item.path.absolute())
+        return link
 
     def write(self, name: str, data: bytes | str) -> None:
         """Write output ``name``."""
@@ -327,6 +313,14 @@ def _explained(error: BaseException) -> StepError | None:
             "a name or string in the MLIR text is not UTF-8", hint="write `ü` instead of bytes \\HH"
         )
     return None
+
+
+@contextmanager
+def _reading(item: JobInput) -> Iterator[Path]:
+    try:
+        yield item.path
+    except OSError as error:
+        raise InputChangedError(f"cannot read {item.path}: {error.strerror}") from error
 
 
 def _verify(data: bytes | memoryview, item: JobInput) -> None:

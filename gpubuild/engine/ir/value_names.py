@@ -13,8 +13,14 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER
-from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    KERNEL_OPERANDS,
+    defining_op,
+    launch_operands,
+    matching,
+    operations,
+    symbol_name,
+)
 
 ARGUMENTS = "gpubuild.argument_names"
 _NAME = re.compile(r"[A-Za-z_$][\w$.-]*|%\d+")
@@ -23,7 +29,6 @@ _RESULT = re.compile(rb"%([\w$.-]+)(?:\s*,\s*%[\w$.-]+)*\s*=\s*$")  # of several
 _LAUNCH = "gpu.launch"
 _IDS = [f"gpu.{what} {axis}" for what in ("block_id", "thread_id", "grid_dim", "block_dim") for axis in "xyz"]
 _CLUSTER_IDS = [f"gpu.{what} {axis}" for what in ("cluster_id", "cluster_dim") for axis in "xyz"]
-_KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +101,8 @@ def argument_names(module: ir.Module, text: str, source_name: str) -> dict[str, 
 
 
 def _is_written(location: ir.Location, source_name: str) -> bool:
-    """Return whether it is where the parser found something: in a buffer with or without its name."""
-    return location.is_a_file() and location.filename in (UNNAMED_BUFFER, source_name)
+    """Return whether it is where the parser found something."""
+    return bool(location.is_a_file() and location.filename == source_name)
 
 
 def _argument_name(location: ir.Location, lines: list[bytes], source_name: str) -> str:
@@ -120,10 +125,8 @@ def name_kernels(module: ir.Module, launches: dict[str, list[str]]) -> None:
     """Give the names of :func:`names_of_launches` and of arguments to the kernels made of launches."""
     captured = {}
     for op in operations(module.operation, ("gpu.launch_func",)):
-        segments = list(op.attributes["operandSegmentSizes"])
-        first = sum(segments[:_KERNEL_OPERANDS])
-        operands = list(op.operands)[first : first + segments[_KERNEL_OPERANDS]]
-        captured[str(op.location)] = [name_of(_location(value)) for value in operands]
+        numbers = launch_operands(op, KERNEL_OPERANDS)
+        captured[str(op.location)] = [name_of(_location(op.operands[number])) for number in numbers]
     for kernel in operations(module.operation, ("gpu.func",)):
         where = str(kernel.location)
         if where not in launches:
@@ -166,7 +169,7 @@ def read_argument_names(module: ir.Module) -> None:
     for op in _operations(module):
         if ARGUMENTS not in op.attributes:
             continue
-        names = [ir.StringAttr(name).value for name in ir.ArrayAttr(op.attributes[ARGUMENTS])]
+        names = [ir.StringAttr(name).value for name in op.attributes[ARGUMENTS]]
         del op.attributes[ARGUMENTS]
         arguments = list(_arguments(op))
         if len(names) == len(arguments):  # else a pass changed them

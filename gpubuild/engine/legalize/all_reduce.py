@@ -12,7 +12,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
-from gpubuild.engine.ir.query import following, kernel_module
+from gpubuild.engine.ir.query import following, is_kernel, kernel_module, symbol_name, terminator
 from gpubuild.engine.legalize.state import Legalization
 from gpubuild.engine.legalize.subgroup_reduce import combine_op, reduce_to_first_lane
 from gpubuild.engine.legalize.subgroup_shuffle import lane_number, last_word
@@ -49,10 +49,8 @@ def _widen(op: ir.Operation, _: Lowering) -> None:
         block.append_to(reduced.regions[0])
         inside = Emitter(block.operations[0].operation)
         for argument in block.arguments:
-            seen = inside.op(narrow, [argument], [kind])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(wide)
-        end = block.operations[len(block.operations) - 1].operation
+            inside.convert_argument(argument, wide, narrow)
+        end = terminator(block)
         closing = Emitter(end)
         closing.op("gpu.yield", [closing.value(widen, [end.operands[0]], wide)], [])
         end.erase()
@@ -72,10 +70,7 @@ def _runs_once(op: ir.Operation) -> bool:
         if len(list(block.region.blocks)) > 1:
             return False
         around, block = around.parent.operation, around.block
-    is_kernel = around.name == "gpu.func" and (
-        "gpu.kernel" in around.attributes or "kernel" in around.attributes
-    )
-    return is_kernel and block == around.regions[0].blocks[0]
+    return around.name == "gpu.func" and is_kernel(around) and block == around.regions[0].blocks[0]
 
 
 def _expand(op: ir.Operation, state: Legalization) -> None:
@@ -91,7 +86,7 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     def combine(at: Emitter, left: ir.Value, right: ir.Value) -> ir.Value:
         if "op" in op.attributes:
             return at.binary(combine_op(last_word(op.attributes["op"]), left.type), left, right)
-        return _inline(at, op.regions[0].blocks[0], left, right)
+        return at.inline(op.regions[0].blocks[0], [left, right])[0]
 
     partial = reduce_to_first_lane(emit, value, subgroup_size, combine)
     name, memory = _memory(op, value.type, _MOST_WORK_ITEMS // subgroup_size)
@@ -120,7 +115,7 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
 def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Type]:
     """Add workgroup memory of ``count`` elements to the gpu.module; return its name and type."""
     body = kernel_module(op).regions[0].blocks[0]
-    names = {o.operation.attributes["sym_name"].value for o in body if "sym_name" in o.operation.attributes}
+    names = {symbol_name(view.operation) for view in body}
     name = next(n for number in range(len(names) + 1) if (n := f"all_reduce_{number}") not in names)
     kind = ir.MemRefType.get([count], element, memory_space=ir.Attribute.parse(_WORKGROUP))
     ir.Operation.create(
@@ -134,27 +129,6 @@ def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Typ
         ip=ir.InsertionPoint.at_block_begin(body),
     )
     return name, kind
-
-
-def _inline(emit: Emitter, block: ir.Block, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Copy the region of an all_reduce for two values, and return its result."""
-    values = [(block.arguments[0], left), (block.arguments[1], right)]
-
-    def current(value: ir.Value) -> ir.Value:
-        return next((new for old, new in values if old == value), value)
-
-    def replace(op: ir.Operation) -> ir.WalkResult:
-        for number, operand in enumerate(op.operands):
-            op.operands[number] = current(operand)
-        return ir.WalkResult.ADVANCE
-
-    for inner in block.operations:
-        if inner.operation.name == "gpu.yield":
-            return current(inner.operation.operands[0])
-        copy = emit.copy(inner.operation)
-        copy.walk(replace)
-        values += zip(inner.operation.results, copy.results, strict=True)
-    raise AssertionError("a region of gpu.all_reduce without gpu.yield")
 
 
 WIDEN = rewriting("widen-all-reduce", {"gpu.all_reduce": _widen})

@@ -202,13 +202,13 @@ def _expand_bitcast(op: ir.Operation, _: Lowering) -> None:
     value, wanted = op.operands[0], op.results[0].type
     bits = _bits_of_complex(emit, value) if isinstance(value.type, ir.ComplexType) else _as(emit, value)
     if isinstance(wanted, ir.ComplexType):
-        emit.replace(_complex_of_bits(emit, bits, ir.ComplexType(wanted)))
+        emit.replace(_complex_of_bits(emit, bits, wanted))
     else:
         emit.replace(bits if bits.type == wanted else emit.value("arith.bitcast", [bits], wanted))
 
 
 def _bits_of_complex(emit: Emitter, value: ir.Value) -> ir.Value:
-    element = ir.ComplexType(value.type).element_type
+    element = value.type.element_type
     half = scalar_bits(element)
     whole = ir.IntegerType.get_signless(2 * half)
     parts = []

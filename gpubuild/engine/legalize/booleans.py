@@ -42,7 +42,7 @@ def _access_bytes(op: ir.Operation, _: Lowering) -> None:
     """Make a load or store access bytes if its memory is of i1."""
     memory_at, value_at = _memory_and_value(op)
     memory = op.operands[memory_at]
-    if not isinstance(memory.type, ir.MemRefType) or not _is_bool(ir.MemRefType(memory.type).element_type):
+    if not isinstance(memory.type, ir.MemRefType) or not _is_bool(memory.type.element_type):
         return
     emit = Emitter(op)
     byte = ir.IntegerType.get_signless(8)
@@ -61,7 +61,7 @@ def _access_bytes(op: ir.Operation, _: Lowering) -> None:
 
 def bytes_of(emit: Emitter, memory: ir.Value) -> ir.Value:
     """Return ``memory``, as memory of bytes if it is of i1."""
-    shaped = ir.MemRefType(memory.type)
+    shaped = memory.type
     if not _is_bool(shaped.element_type):
         return memory
     byte = ir.IntegerType.get_signless(8)
@@ -84,13 +84,13 @@ def lower_structured(parts: str) -> Pass[Lowering]:
 
 def _is_structured(op: ir.Operation) -> bool:
     return op.name.startswith("linalg.") and any(
-        _is_bool(ir.MemRefType(o.type).element_type) for o in op.operands if isinstance(o.type, ir.MemRefType)
+        _is_bool(o.type.element_type) for o in op.operands if isinstance(o.type, ir.MemRefType)
     )
 
 
 def _memory_and_value(op: ir.Operation) -> tuple[int, int | None]:
     if op.name == _TRANSFER:
-        return 0, 1 + ir.MemRefType(op.operands[0].type).rank if _reads_memory(op) else None
+        return 0, 1 + op.operands[0].type.rank if _reads_memory(op) else None
     return {**_LOADS, **_STORES}[op.name]
 
 

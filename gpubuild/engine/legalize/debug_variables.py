@@ -22,7 +22,14 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import file_position
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    attributions,
+    is_contiguous,
+    matching,
+    operations,
+    symbol_name,
+    terminator,
+)
 from gpubuild.engine.ir.value_names import Named, Names, name_of, read_argument_names
 from gpubuild.engine.legalize.state import Legalization
 
@@ -79,13 +86,13 @@ def _record(module: ir.Module, state: Legalization) -> None:
 
 
 def _record_attributions(function: ir.Operation, names: Names) -> None:
-    arguments, owner = list(function.regions[0].blocks[0].arguments), symbol_name(function)
-    first = private = len(ir.FunctionType(function.attributes["function_type"].value).inputs)
-    if "workgroup_attributions" in function.attributes:
-        private += ir.IntegerAttr(function.attributes["workgroup_attributions"]).value
-    found = [Named(name=name_of(a.location), type=a.type, function=owner) for a in arguments]
-    names.private[owner] = found[private:]
-    for number, named in enumerate(found[first:private]):
+    owner = symbol_name(function)
+    shared, private = (
+        [Named(name=name_of(a.location), type=a.type, function=owner) for a in memory]
+        for memory in attributions(function)
+    )
+    names.private[owner] = private
+    for number, named in enumerate(shared):
         names.globals[f"__wg_{owner}_{number}"] = named  # the name that upstream gives the variable
 
 
@@ -107,7 +114,7 @@ def _scalar(kind: ir.Type) -> tuple[str, int]:
             size = max(bits, 8)
             return _basic(text, size, "boolean" if bits == 1 else _ENCODINGS[found[1]]), size
     if text.startswith("complex<f"):
-        bits = 2 * _scalar(ir.ComplexType(kind).element_type)[1]
+        bits = 2 * _scalar(kind.element_type)[1]
         return _basic(text, bits, "complex_float"), bits
     if isinstance(kind, ir.VectorType) and len(kind.shape) == 1 and not kind.scalable:
         element, bits = _scalar(kind.element_type)
@@ -150,7 +157,7 @@ def _pointer_to(kind: ir.MemRefType) -> str:
     """Return the type of a pointer to the elements, or to rows of them where C has that: ``m[i][j]``."""
     element, bits = _scalar(kind.element_type)
     inner = kind.shape[1:]
-    if not element or kind.layout != ir.AffineMapAttr.get(ir.AffineMap.get_identity(kind.rank)):
+    if not element or not is_contiguous(kind):
         return _pointer(element)
     if any(n == ir.ShapedType.get_dynamic_size() for n in inner):
         return _pointer(element)
@@ -266,7 +273,7 @@ def _attributions(
     for op, following in ops:
         named, shared = owners.get(op), False
         if not workgroup_variables and op.name == "llvm.mlir.addressof":
-            named = names.globals.get(ir.FlatSymbolRefAttr(op.attributes["global_name"]).value)
+            named = names.globals.get(op.attributes["global_name"].value)
             shared = True
             if str(op.results[0].type) != _WORKGROUP_POINTER:
                 continue
@@ -332,7 +339,7 @@ class _Metadata:
         text = "\n".join(
             [*self._lines, f"module attributes {{{_VARIABLES} = [{', '.join(self._wanted)}]}} {{}}"]
         )
-        return list(ir.ArrayAttr(contexts.parse(text).operation.attributes[_VARIABLES]))
+        return list(contexts.parse(text).operation.attributes[_VARIABLES])
 
 
 def _file(location: ir.Location) -> str:
@@ -504,7 +511,7 @@ def _frontier(block: ir.Block, blocks: Sequence[ir.Block]) -> list[ir.Block]:
 
 
 def _successors(block: ir.Block) -> list[ir.Block]:
-    return list(block.operations[len(block.operations) - 1].operation.successors)
+    return list(terminator(block).successors)
 
 
 RECORD: Pass[Legalization] = Pass(

@@ -18,7 +18,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import NO_ACCESS, following, operations, symbol_name
+from gpubuild.engine.ir.query import NO_ACCESS, following, is_kernel, operations, symbol_name
 from gpubuild.engine.legalize import matrix_ops
 from gpubuild.engine.legalize.matrix_ops import (
     EXPANSIONS,
@@ -83,8 +83,7 @@ class _Pending:
 
 def find_waits(function: ir.Operation) -> Waits:
     """Return where the lanes that run ``function`` must wait. Its caller may have accessed memory."""
-    is_kernel = "gpu.kernel" in function.attributes
-    entering = _Pending() if is_kernel else _Pending(read=True, written=True)
+    entering = _Pending() if is_kernel(function) else _Pending(read=True, written=True)
     waits = Waits()
     before = -1
     while before != len(waits):  # another wait can only remove pending accesses
@@ -344,7 +343,7 @@ def _refusal(op: ir.Operation) -> str:
         return f"'{op.name}' is not supported without matrix units"
     if op.name in (LOAD, STORE):
         matrix = MatrixType.of(op.results[0].type if op.name == LOAD else op.operands[0].type)
-        memory = ir.MemRefType(op.operands[0 if op.name == LOAD else 1].type)
+        memory = op.operands[0 if op.name == LOAD else 1].type
         if matrix is not None and memory.element_type != matrix.scalar:
             return f"'{op.name}' of {matrix.element} elements in memory of {memory.element_type} elements"
     if op.name == _PREFIX + "elementwise" and (name := last_word(op.attributes["opType"])) not in FUNCTIONS:
@@ -379,7 +378,7 @@ def _check_size(function: ir.Operation, lanes: int) -> None:
 
 
 def _retype(function: ir.Operation, fragment: Callable[[ir.Type], Fragment | None]) -> None:
-    kind = ir.FunctionType(function.attributes["function_type"].value)
+    kind = function.attributes["function_type"].value
 
     def changed(kinds: list[ir.Type]) -> list[ir.Type]:
         return [f.vector if (f := fragment(k)) else k for k in kinds]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.memrefs import reinterpreted
+from gpubuild.engine.ir.memrefs import metadata, reinterpreted
 from gpubuild.engine.legalize.subgroup_shuffle import below, last_word
 from gpubuild.support.frozen import frozen
 
@@ -71,11 +71,6 @@ class Tiles:
         _, height, width = min(choices)
         return cls(down=rows // height, across=columns // width, rows=height, columns=width)
 
-    @property
-    def count(self) -> int:
-        """The number of lanes with a tile of their own."""
-        return self.down * self.across
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment(ABC):
@@ -107,20 +102,15 @@ class TileFragment(Fragment):
     """The rows and columns of a matrix that a lane needs for its tile of the result."""
 
     tiles: Tiles
-    all_rows: bool
-    all_columns: bool
 
     @classmethod
     def of(cls, matrix: MatrixType, tiles: Tiles) -> TileFragment:
-        """Return the part of ``matrix`` that a lane needs for its tile of the result."""
-        all_rows, all_columns = matrix.role == "B", matrix.role == "A"
+        """Return the part of ``matrix`` that a lane needs for its tile: all rows of B, all columns of A."""
         return cls(
             tiles=tiles,
-            lanes=tiles.count,
-            rows=matrix.rows if all_rows else tiles.rows,
-            columns=matrix.columns if all_columns else tiles.columns,
-            all_rows=all_rows,
-            all_columns=all_columns,
+            lanes=tiles.down * tiles.across,
+            rows=matrix.rows if matrix.role == "B" else tiles.rows,
+            columns=matrix.columns if matrix.role == "A" else tiles.columns,
             matrix=matrix,
         )
 
@@ -128,12 +118,12 @@ class TileFragment(Fragment):
         """A lane without a tile of its own begins where another does."""
         tiles = self.tiles
         lane: ir.Value = emit.value("gpu.lane_id", [], ir.IndexType.get())
-        tile = remainder(emit, lane, tiles.count)
+        tile = remainder(emit, lane, self.lanes)
         row = emit.constant(0)
-        if not self.all_rows:
+        if self.matrix.role != "B":
             row = times(emit, quotient(emit, tile, tiles.across), self.rows)
         column = emit.constant(0)
-        if not self.all_columns:
+        if self.matrix.role != "A":
             column = times(emit, remainder(emit, tile, tiles.across), self.columns)
         return row, column
 
@@ -307,7 +297,7 @@ class _Location:
         emit: Emitter,
     ) -> _Location:
         transposed = "transpose" in op.attributes
-        lead = ir.IntegerAttr(op.attributes["leadDimension"]).value
+        lead = op.attributes["leadDimension"].value
         extents = (fragment.matrix.rows, fragment.matrix.columns)
         sizes = (fragment.rows, fragment.columns)
         steps = (fragment.row_step, fragment.column_step)
@@ -338,18 +328,14 @@ class _Location:
 
 def _view(emit: Emitter, memory: ir.Value, indices: Sequence[ir.Value], extent: int) -> ir.Value:
     """Return ``extent`` consecutive elements of ``memory`` from ``indices`` on, as a vector of memory."""
-    kind = ir.MemRefType(memory.type)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    parts = emit.op("memref.extract_strided_metadata", [memory], [base, *[index] * (1 + 2 * kind.rank)])
-    at = parts.results[1]
-    for number, value in enumerate(indices):
-        step = emit.binary("arith.muli", value, parts.results[2 + kind.rank + number])
-        at = emit.binary("arith.addi", at, step)
+    kind = memory.type
+    base, at, _, strides = metadata(emit, memory)
+    for value, stride in zip(indices, strides, strict=True):
+        at = emit.binary("arith.addi", at, emit.binary("arith.muli", value, stride))
     dynamic = ir.ShapedType.get_dynamic_stride_or_offset()
     layout = ir.StridedLayoutAttr.get(dynamic, [1])
     new = ir.MemRefType.get([extent], kind.element_type, layout, kind.memory_space)
-    return reinterpreted(emit, parts.results[0], new, offset=[at], sizes=(), strides=())
+    return reinterpreted(emit, base, new, offset=[at], sizes=(), strides=())
 
 
 def quotient(emit: Emitter, value: ir.Value, divisor: int) -> ir.Value:
@@ -395,7 +381,7 @@ def _splat(emit: Emitter, value: ir.Value, kind: ir.VectorType) -> ir.Value:
 
 def transpose(emit: Emitter, value: ir.Value) -> ir.Value:
     """Return a vector of two dimensions with its dimensions exchanged."""
-    kind = ir.VectorType(value.type)
+    kind = value.type
     turned = ir.VectorType.get(kind.shape[::-1], kind.element_type)
     order = {"permutation": ir.DenseI64ArrayAttr.get([1, 0])}
     return emit.value("vector.transpose", [value], turned, order)

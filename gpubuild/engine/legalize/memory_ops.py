@@ -17,9 +17,9 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.memrefs import reinterpreted
+from gpubuild.engine.ir.memrefs import metadata, reinterpreted
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
-from gpubuild.engine.ir.query import operations, scalar_bits
+from gpubuild.engine.ir.query import is_contiguous, is_kernel, operations, scalar_bits, terminator
 from gpubuild.engine.legalize.booleans import bytes_of
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 
@@ -30,7 +30,7 @@ _PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
 
 def _use_elements(cast: ir.Operation) -> None:
     memory = cast.operands[0]
-    shaped = ir.MemRefType(memory.type)
+    shaped = memory.type
     if isinstance(shaped.element_type, ir.VectorType):
         return  # aligned and padded already
     for use in list(cast.results[0].uses):
@@ -49,30 +49,16 @@ def _use_elements(cast: ir.Operation) -> None:
 def expand_copy(op: ir.Operation, *, plain_too: bool = False) -> None:
     """Expand ``memref.copy`` of views with gaps to a loop nest; with ``plain_too`` all others as well."""
     source, target = op.operands
-    shaped = [ir.MemRefType(v.type) for v in (source, target)]
-    if not plain_too and all(
-        m.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(m.rank)) for m in shaped
-    ):
+    shaped = [v.type for v in (source, target)]
+    if not plain_too and all(map(is_contiguous, shaped)):
         return
-    emit = Emitter(op)
-    _copy_axis(emit, source, target, [])
+
+    def copy(at: Emitter, indices: list[ir.Value]) -> None:
+        value = at.value("memref.load", [source, *indices], shaped[0].element_type)
+        at.op("memref.store", [value, target, *indices], [])
+
+    Emitter(op).nest(source, range(shaped[0].rank), copy)
     op.erase()
-
-
-def _copy_axis(emit: Emitter, source: ir.Value, target: ir.Value, indices: list[ir.Value]) -> None:
-    shaped = ir.MemRefType(source.type)
-    if len(indices) == shaped.rank:
-        value = emit.value("memref.load", [source, *indices], shaped.element_type)
-        emit.op("memref.store", [value, target, *indices], [])
-        return
-    axis = emit.constant(len(indices))
-    extent = emit.value("memref.dim", [source, axis], ir.IndexType.get())
-
-    def inside(at: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        _copy_axis(at, source, target, [*indices, index])
-        return []
-
-    emit.loop(extent, [], inside)
 
 
 def _expand_copy(op: ir.Operation, _: Lowering) -> None:
@@ -91,36 +77,29 @@ def _expand_casts(module: ir.Module, _: Lowering) -> None:
 
 def _expand_shape(op: ir.Operation, _: Lowering) -> None:
     """Describe a shape with several unknown extents from one dimension by its sizes and strides."""
-    source, kind = op.operands[0], ir.MemRefType(op.results[0].type)
-    groups = [
-        [ir.IntegerAttr(number).value for number in ir.ArrayAttr(group)]
-        for group in ir.ArrayAttr(op.attributes["reassociation"])
-    ]
+    source, kind = op.operands[0], op.results[0].type
+    groups = [[ir.IntegerAttr(number).value for number in group] for group in op.attributes["reassociation"]]
     if all(sum(map(kind.is_dynamic_dim, group)) < 2 for group in groups):
         return
     emit = Emitter(op)
-    index = ir.IndexType.get()
-    base = ir.MemRefType.get([], kind.element_type, None, kind.memory_space)
-    rank = len(groups)
-    parts = emit.op("memref.extract_strided_metadata", [source], [base, *[index] * (1 + 2 * rank)]).results
+    parts = metadata(emit, source)
     unknown = iter(list(op.operands)[1:])
     sizes = [
         next(unknown) if kind.is_dynamic_dim(number) else emit.constant(kind.shape[number])
         for number in range(kind.rank)
     ]
     strides: list[ir.Value] = []
-    for number, group in enumerate(groups):
-        inner = [parts[2 + rank + number]]
+    for stride, group in zip(parts.strides, groups, strict=True):
+        inner = [stride]
         for dimension in reversed(group[1:]):
             inner.insert(0, emit.binary("arith.muli", inner[0], sizes[dimension]))
         strides += inner
-    made = reinterpreted(emit, parts[0], kind, offset=[parts[1]], sizes=sizes, strides=strides)
-    emit.replace(made)
+    emit.replace(reinterpreted(emit, parts.base, kind, offset=[parts.offset], sizes=sizes, strides=strides))
 
 
 def _expand_product(op: ir.Operation, _: Lowering) -> None:
     """Expand ``memref.atomic_rmw`` of a product to a compare-and-exchange loop."""
-    function = _PRODUCTS.get(ir.IntegerAttr(op.attributes["kind"]).value)
+    function = _PRODUCTS.get(op.attributes["kind"].value)
     if function is None:
         return
     emit = Emitter(op)
@@ -150,12 +129,9 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
     old_block = op.regions[0].blocks[0]
     # The block keeps its ops; its argument becomes an integer, which a cast converts.
     old_block.append_to(atomic.regions[0])
-    argument = old_block.arguments[0]
     inside = Emitter(old_block.operations[0].operation)
-    value = inside.op("arith.bitcast", [argument], [element])
-    argument.replace_all_uses_except(value.results[0], value.operation)
-    argument.set_type(integer)
-    end = old_block.operations[len(old_block.operations) - 1].operation
+    inside.convert_argument(old_block.arguments[0], integer, "arith.bitcast")
+    end = terminator(old_block)
     closing = Emitter(end)
     bits = closing.value("arith.bitcast", [end.operands[0]], integer)
     closing.op("memref.atomic_yield", [bits], [])
@@ -164,8 +140,7 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
 
 
 def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
-    shaped = ir.MemRefType(memory)
-    return ir.MemRefType.get(shaped.shape, element, shaped.layout, shaped.memory_space)
+    return ir.MemRefType.get(memory.shape, element, memory.layout, memory.memory_space)
 
 
 def _declare_allocations(module: ir.Module, _: Lowering) -> None:
@@ -175,7 +150,7 @@ def _declare_allocations(module: ir.Module, _: Lowering) -> None:
     for kernels in contexts.gpu_modules(module):
         top = Emitter(kernels.regions[0].blocks[0].operations[0].operation)
         for number, op in enumerate(operations(kernels, ("memref.alloc",))):
-            kind = ir.MemRefType(op.results[0].type)
+            kind = op.results[0].type
             if str(kind.memory_space) not in WORKGROUP_SPACES or not kind.has_static_shape:
                 continue
             for use in list(op.results[0].uses):
@@ -212,16 +187,14 @@ _DESCRIPTOR = re.compile(r"!nvgpu\.tensormap\.descriptor\b")
 def change_parameters(function: ir.Operation, change: Callable[[ir.Type], ir.Type | None], cast: str) -> None:
     """Change parameters to the types that ``change`` returns; ``cast`` converts values to the old types."""
     body = function.regions[0].blocks
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    kind = function.attributes["function_type"].value
     changed = [change(given) for given in kind.inputs]
     if not len(body) or all(new is None for new in changed):
         return
     emit = Emitter(body[0].operations[0].operation)
-    for argument, given, new in zip(body[0].arguments, kind.inputs, changed, strict=False):
+    for argument, new in zip(body[0].arguments, changed, strict=False):
         if new is not None:
-            seen = emit.op(cast, [argument], [given])
-            argument.replace_all_uses_except(seen.results[0], seen)
-            argument.set_type(new)
+            emit.convert_argument(argument, new, cast)
     inputs = [new or given for given, new in zip(kind.inputs, changed, strict=True)]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(inputs, kind.results))
 
@@ -234,7 +207,7 @@ def _widen(function: ir.Operation, _: Lowering) -> None:
 
     The host passes the address of such an integer in as many bytes; the kernel ignores the additional bits.
     """
-    if "gpu.kernel" in function.attributes or "kernel" in function.attributes:
+    if is_kernel(function):
         change_parameters(function, _wider, "arith.trunci")
 
 

@@ -8,10 +8,10 @@ from mlir import ir
 
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.passes import Lowering, Pass
+from gpubuild.engine.ir.query import attributions
 
 PRIVATE = 5  # the number of private memory in the documents of the dialect, and on AMD
 _NAME = "#gpu.address_space<private>"
-_WORKGROUPS = "workgroup_attributions"
 
 
 def _name_private(module: ir.Module, _: Lowering) -> None:
@@ -42,11 +42,7 @@ def _name_private(module: ir.Module, _: Lowering) -> None:
 def _declares(function: ir.Operation) -> bool:
     if not function.regions[0].blocks:
         return False
-    workgroup = function.attributes[_WORKGROUPS].value if _WORKGROUPS in function.attributes else 0
-    first = len(function.attributes["function_type"].value.inputs) + workgroup
-    return any(
-        _named(value.type) != value.type for value in list(function.regions[0].blocks[0].arguments)[first:]
-    )
+    return any(_named(value.type) != value.type for value in attributions(function)[1])
 
 
 def _named(given: Any) -> ir.Type:  # noqa: ANN401 - every kind of type

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
@@ -18,8 +16,8 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
     source, target = op.operands
     if not isinstance(source.type, ir.MemRefType):
         return
-    kind = ir.MemRefType(source.type).element_type
-    axis = ir.IntegerAttr(op.attributes["dimension"]).value
+    kind = source.type.element_type
+    axis = op.attributes["dimension"].value
     emit = Emitter(op)
 
     lowest, zero = emit.constant(float("-inf"), kind), emit.constant(0.0, kind)
@@ -43,42 +41,13 @@ def _expand_softmax(op: ir.Operation, _: Lowering) -> None:
             here.op("memref.store", [here.binary("arith.divf", value, total), target, *position(index)], [])
             return []
 
-        most = _over(at, source, axis, [lowest], largest)[0]
-        total = _over(at, source, axis, [zero], power)[0]
-        _over(at, source, axis, [], quotient)
+        most = at.loop(at.extent(source, axis), [lowest], largest)[0]
+        total = at.loop(at.extent(source, axis), [zero], power)[0]
+        at.loop(at.extent(source, axis), [], quotient)
 
-    axes = [n for n in range(ir.MemRefType(source.type).rank) if n != axis]
-    _nest(emit, source, axes, [], along)
+    axes = [n for n in range(source.type.rank) if n != axis]
+    emit.nest(source, axes, along)
     op.erase()
-
-
-def _nest(
-    at: Emitter,
-    memory: ir.Value,
-    axes: list[int],
-    outer: list[ir.Value],
-    body: Callable[[Emitter, list[ir.Value]], None],
-) -> None:
-    if not axes:
-        body(at, outer)
-        return
-
-    def inside(here: Emitter, index: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        _nest(here, memory, axes[1:], [*outer, index], body)
-        return []
-
-    _over(at, memory, axes[0], [], inside)
-
-
-def _over(
-    at: Emitter,
-    memory: ir.Value,
-    axis: int,
-    carried: list[ir.Value],
-    body: Callable[[Emitter, ir.Value, list[ir.Value]], list[ir.Value]],
-) -> list[ir.Value]:
-    extent = at.value("memref.dim", [memory, at.constant(axis)], ir.IndexType.get())
-    return at.loop(extent, carried, body)
 
 
 EXPAND_SOFTMAX = rewriting("expand-softmax", {"linalg.softmax": _expand_softmax})

@@ -15,6 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
+from gpubuild.engine.ir.query import terminator
 from gpubuild.engine.legalize import subgroup_shuffle, vectors
 from gpubuild.engine.legalize.state import Legalization, Shuffles
 from gpubuild.engine.legalize.workgroup import (
@@ -72,7 +73,7 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
                 whole = emit.value(operation, [part, whole], whole.type, _strided(offsets))
         argument.replace_all_uses_with(whole)
     first = emit.compare(Compare.EQ, lane, emit.constant(0))
-    end = block.operations[len(block.operations) - 1].operation
+    end = terminator(block)
     yielded = [value.type for value in end.operands]
     branch = emit.op("scf.if", [first], yielded, regions=2)
     while block.arguments:
@@ -89,7 +90,7 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
         else:
             result = emit.value("ub.poison", [], old.type)
             for number, offsets in enumerate(_slices(value.type, old.type)):
-                shape = {"sizes": _integers(ir.VectorType(old.type).shape)}
+                shape = {"sizes": _integers(old.type.shape)}
                 operation = "vector.extract_strided_slice"
                 part = emit.value(operation, [value], old.type, _strided(offsets) | shape)
                 result = vectors.choose(emit, lane, number, from_lane(part, 0), result)
@@ -99,8 +100,8 @@ def _execute_on_first_lane(op: ir.Operation, state: Legalization) -> None:
 
 def _slices(whole: ir.Type, part: ir.Type) -> Iterator[list[int]]:
     """Yield the offset in ``whole`` of each lane's slice, by number of the lane; the last dimension first."""
-    shape = ir.VectorType(part).shape
-    sizes = zip(ir.VectorType(whole).shape, shape, strict=True)
+    shape = part.shape
+    sizes = zip(whole.shape, shape, strict=True)
     for position in product(*(range(n // m) for n, m in sizes)):
         yield [number * m for number, m in zip(position, shape, strict=True)]
 
@@ -131,20 +132,49 @@ _I32_BITS = 32
 
 def _expand(op: ir.Operation, state: Legalization) -> None:
     """Expand ``gpu.subgroup_reduce``, whose clusters have ``size`` lanes that are ``stride`` apart."""
-    attributes = op.attributes
-    lanes = state.capabilities.subgroup_size
+    emit, attributes, lanes = Emitter(op), op.attributes, state.capabilities.subgroup_size
+    name = subgroup_shuffle.last_word(attributes["op"])
     size = attributes["cluster_size"].value if "cluster_size" in attributes else lanes
     stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
-    reduction = _Reduction(
-        Emitter(op),
-        subgroup_shuffle.last_word(op.attributes["op"]),
-        size,
-        stride,
-        lanes,
-        full=fills_subgroups(op, lanes),
-        any_lane=state.capabilities.shuffles is Shuffles.MEMORY,
-    )
-    replace_by_element(op, reduction.reduce)
+    distances = [stride << k for k in range(size.bit_length() - 1)]
+    width = _word(emit, lanes)
+
+    def read(value: ir.Value, source: ir.Value, mode: str = "idx") -> ir.Value:
+        def of_word(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
+            return subgroup_shuffle.read_lane(at, word, source, width, mode=mode)
+
+        return subgroup_shuffle.move(emit, value, of_word)[0]
+
+    def exchange(value: ir.Value) -> ir.Value:
+        for distance in distances:
+            other = read(value, _word(emit, distance), "xor")
+            value = emit.binary(combine_op(name, value.type), value, other)
+        return value
+
+    if fills_subgroups(op, lanes):
+        replace_by_element(op, exchange)
+        return
+    lane = subgroup_shuffle.lane_number(emit)
+    number = emit.binary("arith.divui", lane, _word(emit, stride))
+    number = emit.binary("arith.remui", number, _word(emit, size))
+    first = emit.binary("arith.subi", lane, emit.binary("arith.muli", number, _word(emit, stride)))
+    end = emit.binary("arith.addi", first, _word(emit, size * stride))
+    present = lanes_present(emit, lane)
+    # Where a missing lane may be read, the source lane is the same for every launch.
+    reads_any = state.capabilities.shuffles is Shuffles.MEMORY
+
+    def collect(value: ir.Value) -> ir.Value:
+        """Combine with the lane at each distance, where the cluster has one; then read the first lane."""
+        for distance in reversed(distances):
+            source = emit.binary("arith.addi", lane, _word(emit, distance))
+            inside = subgroup_shuffle.below(emit, source, end)
+            there = emit.binary("arith.andi", inside, subgroup_shuffle.below(emit, source, present))
+            source = emit.select(inside if reads_any else there, source, lane)
+            both = emit.binary(combine_op(name, value.type), value, read(value, source))
+            value = emit.select(there, both, value)
+        return read(value, first) if distances else value
+
+    replace_by_element(op, collect)
 
 
 def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value]) -> None:
@@ -155,7 +185,7 @@ def replace_by_element(op: ir.Operation, reduce: Callable[[ir.Value], ir.Value])
         emit.replace(reduce(value))
         return
     result = value
-    for index in range(ir.VectorType(value.type).shape[0]):
+    for index in range(value.type.shape[0]):
         result = emit.insert(reduce(emit.extract(value, [index])), result, [index])
     emit.replace(result)
 
@@ -164,67 +194,6 @@ def combine_op(name: str, kind: ir.Type) -> str:
     """Return the arith op that combines two values of ``kind`` in the reduction ``name``."""
     letter = "f" if isinstance(kind, ir.FloatType) else "i"
     return f"arith.{name}{letter if name in _OF_BOTH else ''}"
-
-
-class _Reduction:
-    def __init__(
-        self,
-        emit: Emitter,
-        name: str,
-        size: int,
-        stride: int,
-        subgroup_size: int,
-        *,
-        full: bool,
-        any_lane: bool,
-    ) -> None:
-        self._emit = emit
-        self._name = name
-        self._steps = [stride << k for k in range(size.bit_length() - 1)]
-        self._full = full
-        self._any_lane = any_lane
-        self._width = _word(emit, subgroup_size)
-        if full:
-            return
-        self._lane = subgroup_shuffle.lane_number(emit)
-        number = emit.binary("arith.divui", self._lane, _word(emit, stride))
-        number = emit.binary("arith.remui", number, _word(emit, size))
-        offset = emit.binary("arith.muli", number, _word(emit, stride))
-        self._first = emit.binary("arith.subi", self._lane, offset)
-        self._end = emit.binary("arith.addi", self._first, _word(emit, size * stride))
-        self._present = lanes_present(emit, self._lane)
-
-    def reduce(self, value: ir.Value) -> ir.Value:
-        """Return the reduction of the lane's cluster, in every lane."""
-        combine = combine_op(self._name, value.type)
-        if self._full:
-            for distance in self._steps:
-                other = self._read(value, _word(self._emit, distance), mode="xor")
-                value = self._emit.binary(combine, value, other)
-            return value
-        for distance in reversed(self._steps):
-            value = self._take(value, combine, distance)
-        return self._read(value, self._first) if self._steps else value
-
-    def _take(self, value: ir.Value, combine: str, distance: int) -> ir.Value:
-        """Combine with the lane ``distance`` further, where the cluster has one.
-
-        Where a missing lane may be read, the source lane is the same for every launch.
-        """
-        emit = self._emit
-        source = emit.binary("arith.addi", self._lane, _word(emit, distance))
-        inside = subgroup_shuffle.below(emit, source, self._end)
-        there = emit.binary("arith.andi", inside, subgroup_shuffle.below(emit, source, self._present))
-        readable = inside if self._any_lane else there
-        source = emit.select(readable, source, self._lane)
-        both = emit.binary(combine, value, self._read(value, source))
-        return emit.select(there, both, value)
-
-    def _read(self, value: ir.Value, source: ir.Value, *, mode: str = "idx") -> ir.Value:
-        def read(at: Emitter, word: ir.Value) -> tuple[ir.Value, ir.Value]:
-            return subgroup_shuffle.read_lane(at, word, source, self._width, mode=mode)
-
-        return subgroup_shuffle.move(self._emit, value, read)[0]
 
 
 def reduce_to_first_lane(

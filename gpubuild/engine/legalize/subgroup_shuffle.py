@@ -15,7 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.passes import rewriting
-from gpubuild.engine.ir.query import constant_integer
+from gpubuild.engine.ir.query import constant_integer, is_reached_by_all
 from gpubuild.engine.legalize.state import Legalization, Shuffles
 from gpubuild.engine.legalize.workgroup import fills_subgroups, lanes_present
 
@@ -58,7 +58,7 @@ def _expand_broadcast(op: ir.Operation, state: Legalization) -> None:
     emit = Emitter(op)
     i32 = ir.IntegerType.get_signless(_WORD_BITS)
     size = state.capabilities.subgroup_size
-    everywhere = _is_reached_by_all(op)
+    everywhere = is_reached_by_all(op)
     if len(op.operands) > 1:
         source = op.operands[1]
     elif everywhere:
@@ -133,20 +133,10 @@ def move(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value
 
 def _move_vector(emit: Emitter, value: ir.Value, read: Read) -> tuple[ir.Value, ir.Value]:
     result = value
-    for position in product(*(range(n) for n in ir.VectorType(value.type).shape)):
+    for position in product(*(range(n) for n in value.type.shape)):
         element, there = move(emit, emit.extract(value, position), read)
         result = emit.insert(element, result, position)
     return result, there
-
-
-def _is_reached_by_all(op: ir.Operation) -> bool:
-    """Return whether all work-items reach ``op``: code of a kernel itself, before any branch."""
-    around = op.parent.operation
-    return (
-        around.name == "gpu.func"
-        and "gpu.kernel" in around.attributes
-        and op.block == around.regions[0].blocks[0]
-    )
 
 
 def _path_number(op: ir.Operation) -> int:

@@ -16,7 +16,16 @@ from mlir import ir
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import constant_integer, element_type, scalar_bits
+from gpubuild.engine.ir.query import (
+    attributions,
+    constant_integer,
+    element_bytes,
+    element_type,
+    is_kernel,
+    is_reached_by_all,
+    scalar_bits,
+    strides_and_offset,
+)
 from gpubuild.engine.legalize import printf
 from gpubuild.engine.legalize.state import Capabilities, Legalization
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
@@ -68,11 +77,8 @@ _CLUSTER_OPS = frozenset(
 _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
-_ON_LANE_0 = "gpu.warp_execute_on_lane_0"
 _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
                    "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
-# The attribute with the name of an intrinsic, by operations that may call one.
-_INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 # No rule reads attributes or uses of these operations.
 _JUDGED_BY_TYPES = ("arith.", "math.", "memref.load", "memref.store")
 # Of these, the first result has the type of all operands.
@@ -88,10 +94,6 @@ _PARAMETER_CLASSES = (
 _NO_PARAMETERS = re.compile(r"tensor<|tuple<|!gpu\.|!async\.|!shape\.")
 _PRIVATE, _WORKGROUP = "#gpu.address_space<private>", "#gpu.address_space<workgroup>"
 _OF_WORKGROUP = "bytes of workgroup memory"
-_WORKGROUPS = "workgroup_attributions"  # of a gpu.func: their number; private ones follow
-_UNIFORM = "uniform"
-_KERNEL = ("gpu.kernel", "kernel")
-_FUNCTIONS = frozenset({"gpu.func", "func.func"})
 
 
 Rule = Callable[[ir.Operation, S], str]  # why an operation cannot be compiled, or an empty string
@@ -163,17 +165,22 @@ def _foreign(op: ir.Operation, state: Legalization) -> str:
 
 
 def _refusal(op: ir.Operation, state: Legalization) -> str:
-    target = state.capabilities
-    if reason := _by_name(op, target):
+    name, target = op.name, state.capabilities
+    if owner := _ELSEWHERE.get(name.partition(".")[0]):
+        return f"'{name}' is an operation of {owner}"
+    if reason := _NOWHERE.get(name):
+        return f"'{name}' {reason}"
+    if (rule := _BY_NAME.get(name)) and (reason := rule(op, target)):
         return reason
-    if op.name in _LANE_EXCHANGES and not target.exchanges_lanes:
-        return f"'{op.name}' needs lanes to exchange values, which this chip cannot do"
-    if op.name in _CLUSTER_OPS and not target.clusters:
-        return f"'{op.name}' needs clusters of workgroups, which this chip does not have"
-    if op.name == _ON_LANE_0 and (reason := _lane_0_refusal(op, target)):
-        return reason
+    for value in op.results:  # operands are results of others, or parameters
+        if reason := _type_refusal(value.type, target):
+            return f"'{name}' of {value.type}, {reason}"
+    if name in _LANE_EXCHANGES and not target.exchanges_lanes:
+        return f"'{name}' needs lanes to exchange values, which this chip cannot do"
+    if name in _CLUSTER_OPS and not target.clusters:
+        return f"'{name}' needs clusters of workgroups, which this chip does not have"
     if any(type(r.type) is ir.Type and str(r.type) in _WIDE_FLOATS for r in op.results):
-        return f"'{op.name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
+        return f"'{name}' works on {op.results[0].type}, which GPUs have no arithmetic for"
     return narrow_memory(op)
 
 
@@ -189,57 +196,47 @@ def narrow_memory(op: ir.Operation) -> str:
     return ""
 
 
-def _by_name(op: ir.Operation, target: Capabilities) -> str:
-    name = op.name
-    if owner := _ELSEWHERE.get(name.partition(".")[0]):
-        return f"'{name}' is an operation of {owner}"
-    if reason := _NOWHERE.get(name):
-        return f"'{name}' {reason}"
-    if name in _INTRINSIC_NAMES and (reason := _intrinsic_refusal(op, target)):
-        return reason
-    if (own := _BY_NAME.get(name)) and (reason := own(op)):
-        return reason
-    if name == "gpu.all_reduce" and (reason := _reduction_refusal(op, target.widest_all_reduce)):
-        return reason
-    if name == "gpu.printf":
-        return printf.refusal(op)
-    if reason := _participants_refusal(op, target.subgroup_size):
-        return reason
-    if name == "memref.global" and not target.private_variables and _PRIVATE in str(op.attributes["type"]):
-        return f"'{name}' in private memory: {target.devices} have no variables there; use memref.alloca"
-    if name in _FUNCTIONS:
-        return _function_refusal(op, target)
-    for value in op.results:  # operands are results of others, or parameters
-        if reason := _type_refusal(value.type, target):
-            return f"'{name}' of {value.type}, {reason}"
-    return ""
-
-
-def _participants_refusal(op: ir.Operation, subgroup_size: int) -> str:
-    """Return why work-items cannot do ``op`` together in subgroups of this size, or an empty string."""
+def _cluster_refusal(op: ir.Operation, target: Capabilities) -> str:
     attributes = op.attributes
-    if op.name == "gpu.subgroup_reduce" and "cluster_size" in attributes:
-        size = attributes["cluster_size"].value
-        stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
-        if size * stride > subgroup_size:
-            apart = f" that are {stride} apart" if stride > 1 else ""
-            return f"'{op.name}' over clusters of {size} work-items{apart}, {_of(subgroup_size)}"
-    if op.name == "gpu.rotate" and attributes["width"].value > subgroup_size:
-        return f"'{op.name}' of {attributes['width'].value} work-items, {_of(subgroup_size)}"
-    if op.name == "gpu.shuffle" and (width := constant_integer(op.operands[2]) or 0) > subgroup_size:
-        return f"'{op.name}' of {width} work-items, {_of(subgroup_size)}"
-    if op.name == "gpu.all_reduce" and not (_UNIFORM in attributes or _is_reached_by_all(op)):
+    size = attributes["cluster_size"].value if "cluster_size" in attributes else 0
+    stride = attributes["cluster_stride"].value if "cluster_stride" in attributes else 1
+    apart = f" that are {stride} apart" if stride > 1 else ""
+    return _width_refusal(op, size * stride, target, f"over clusters of {size} work-items{apart}")
+
+
+def _width_refusal(op: ir.Operation, width: int, target: Capabilities, what: str = "") -> str:
+    """Return why ``op`` cannot work on so many lanes, or an empty string."""
+    if width <= target.subgroup_size:
+        return ""
+    what = what or f"of {width} work-items"
+    return f"'{op.name}' {what}, where a subgroup has {target.subgroup_size}"
+
+
+def _all_reduce_refusal(op: ir.Operation, target: Capabilities) -> str:
+    element, widest = op.operands[0].type, target.widest_all_reduce
+    if widest and isinstance(element, ir.IntegerType) and element.width > widest:
         return (
-            f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
-            "write `uniform` if all do"
+            f"'{op.name}' of {element}: it supports at most {widest} bits; reduce wider integers with "
+            "gpu.subgroup_reduce and workgroup memory"
         )
-    return ""
+    if "uniform" in op.attributes or is_reached_by_all(op):
+        return ""
+    return (
+        f"'{op.name}' without `uniform`: all work-items of a workgroup must reach it, and some may not; "
+        "write `uniform` if all do"
+    )
+
+
+def _variable_refusal(op: ir.Operation, target: Capabilities) -> str:
+    if target.private_variables or _PRIVATE not in str(op.attributes["type"]):
+        return ""
+    return f"'{op.name}' in private memory: {target.devices} have no variables there; use memref.alloca"
 
 
 def _lane_0_refusal(op: ir.Operation, target: Capabilities) -> str:
     """Return why the region of ``op`` cannot run on the first lane, or an empty string."""
     if (size := op.attributes["warp_size"].value) != target.subgroup_size:
-        return f"'{op.name}' of {size} work-items, {_of(target.subgroup_size)}"
+        return f"'{op.name}' of {size} work-items, where a subgroup has {target.subgroup_size}"
     arguments = zip(op.operands, (op.operands[0], *op.regions[0].blocks[0].arguments), strict=True)
     moved = [v.type for v, inside in arguments if v.type != inside.type] + [r.type for r in op.results]
     for given in moved:
@@ -250,61 +247,46 @@ def _lane_0_refusal(op: ir.Operation, target: Capabilities) -> str:
     return ""
 
 
-def _of(subgroup_size: int) -> str:
-    return f"where a subgroup has {subgroup_size}"
-
-
-def _is_reached_by_all(op: ir.Operation) -> bool:
-    """Return whether ``op`` is in a kernel outside of all branches and loops."""
-    function = op.parent.operation
-    if not any(mark in function.attributes for mark in _KERNEL):
-        return False
-    return bool(op.block == function.regions[0].blocks[0])
-
-
 def _function_refusal(op: ir.Operation, target: Capabilities) -> str:
-    is_kernel = any(mark in op.attributes for mark in _KERNEL)
-    types = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+    types = op.attributes["function_type"].value.inputs
     for number, given in enumerate(types, 1):
-        if is_kernel and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
+        if is_kernel(op) and not isinstance(given, _PARAMETER_CLASSES) and _NO_PARAMETERS.match(str(given)):
             return (
                 f"parameter {number} of the kernel is of type {given}, which a launch cannot pass; "
                 "pass memory (memref) or numbers"
             )
-        if is_kernel and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
+        if is_kernel(op) and isinstance(given, ir.FloatType) and ir.FloatType(given).width < _ATOMIC_BITS[0]:
             what = f"parameter {number} of the kernel is of type {given}"
             return f"{what}; pass its bits as i8 and use arith.bitcast"
         if reason := _type_refusal(given, target):
             return f"parameter {number} is of type {given}, {reason}"
-    return _attribution_refusal(op, len(types), target)
+    return _attribution_refusal(op, target) if op.name == "gpu.func" and len(op.regions[0].blocks) else ""
 
 
-def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities) -> str:
+def _attribution_refusal(op: ir.Operation, target: Capabilities) -> str:
     """Check the sizes and spaces of workgroup and private memory.
 
     Upstream uses space 5 for private memory of AMD's kernels, and none for all others.
     """
-    if _WORKGROUPS not in op.attributes or not len(op.regions[0].blocks):
-        return ""
-    first_private = parameters + op.attributes[_WORKGROUPS].value
-    arguments = list(op.regions[0].blocks[0].arguments)
-    for value in arguments[parameters:]:
-        what = "private" if value.arg_number >= first_private else "workgroup"
-        if not ir.MemRefType(value.type).has_static_shape:
+    shared, private = attributions(op)
+    for value in (*shared, *private):
+        what = "private" if value in private else "workgroup"
+        if not value.type.has_static_shape:
             return (
                 f"{what} memory of type {value.type}: write its size; "
                 "gpu.dynamic_shared_memory has a size that each launch chooses"
             )
-        if what == "workgroup" and ir.MemRefType(value.type).memory_space is None and list(value.uses):
+        if what == "workgroup" and value.type.memory_space is None and list(value.uses):
             return f"workgroup memory of type {value.type}: write {_WORKGROUP} for its space"
-    size = sum(_bytes(ir.MemRefType(a.type)) for a in arguments[parameters:first_private] if list(a.uses))
+    used = [value.type for value in shared if list(value.uses)]
+    size = sum(math.prod(kind.shape) * (element_bytes(kind.element_type) or 0) for kind in used)
     if target.workgroup_bytes is not None and size > target.workgroup_bytes:
         return (
             f"the kernel has {size:,} {_OF_WORKGROUP}, and a workgroup can have "
             f"{target.workgroup_bytes:,} on this chip; use less, or gpu.dynamic_shared_memory"
         )
-    for value in arguments[first_private:]:
-        space = ir.MemRefType(value.type).memory_space
+    for value in private:
+        space = value.type.memory_space
         number = ir.IntegerAttr(space).value if isinstance(space, ir.IntegerAttr) else 0
         if (space is None or number) and number != target.private_space:
             return (
@@ -313,26 +295,15 @@ def _attribution_refusal(op: ir.Operation, parameters: int, target: Capabilities
     return ""
 
 
-def _bytes(memory: ir.MemRefType) -> int:
-    """Return the size of static memory, 0 for elements without a fixed one."""
-    of, lanes = memory.element_type, 1
-    if isinstance(of, ir.VectorType):
-        of, lanes = of.element_type, math.prod(of.shape)
-    if isinstance(of, ir.ComplexType):
-        of, lanes = of.element_type, 2 * lanes
-    bits = getattr(of, "width", 0)
-    return math.prod(memory.shape) * lanes * (-(-bits // 8)) if memory.has_static_shape else 0
-
-
-def _conversion_refusal(op: ir.Operation) -> str:
+def _conversion_refusal(op: ir.Operation, _: Capabilities) -> str:
     integer = getattr(op.operands[0].type, "element_type", op.operands[0].type)
     if integer.width > _WIDEST_CONVERTED:
         return f"'{op.name}' of {integer}: integers of at most {_WIDEST_CONVERTED} bits become floats"
     return ""
 
 
-def _allocation_refusal(op: ir.Operation) -> str:
-    space = str(ir.MemRefType(op.results[0].type).memory_space)
+def _allocation_refusal(op: ir.Operation, _: Capabilities) -> str:
+    space = str(op.results[0].type.memory_space)
     if space in WORKGROUP_SPACES:
         return (
             f"'{op.name}' in workgroup memory, of a size that only the running kernel knows: use a constant "
@@ -349,23 +320,19 @@ def _type_refusal(given: ir.Type, target: Capabilities) -> str:
     if element == _TENSOR_FLOAT:
         return "which is a format that tensor cores round f32 to, not a type of values; use f32"
     if isinstance(given, ir.VectorType):
-        if ir.VectorType(given).scalable:
+        if given.scalable:
             return "whose length no target knows; use a vector of fixed length"
         return ""
     if isinstance(given, ir.MemRefType):
-        return _memory_refusal(ir.MemRefType(given), target)
+        return _memory_refusal(given, target)
     if type(given) is ir.Type and str(given) in _WIDE_FLOATS and not target.wide_floats:
         return "which GPUs have no arithmetic for"
     return ""
 
 
 def _memory_refusal(memory: ir.MemRefType, target: Capabilities) -> str:
-    layout = memory.layout
-    if not isinstance(layout, ir.StridedLayoutAttr):
-        try:
-            memory.get_strides_and_offset()
-        except RuntimeError:
-            return "whose layout has no strides; compute the index in a plain memref"
+    if strides_and_offset(memory) is None:
+        return "whose layout has no strides; compute the index in a plain memref"
     space = memory.memory_space
     if space is None:
         return ""
@@ -379,7 +346,7 @@ def _memory_refusal(memory: ir.MemRefType, target: Capabilities) -> str:
 
 
 def _intrinsic_refusal(op: ir.Operation, target: Capabilities) -> str:
-    where = _INTRINSIC_NAMES[op.name]
+    where = "intrin" if op.name == "llvm.call_intrinsic" else "callee"
     name = str(op.attributes[where].value) if where in op.attributes else ""
     if where != "intrin" and not name.startswith(llvm.PREFIX):
         return ""
@@ -390,7 +357,7 @@ def _intrinsic_refusal(op: ir.Operation, target: Capabilities) -> str:
     return llvm.unknown(name) if where == "intrin" and not llvm.is_known(name) else ""
 
 
-def _atomic_refusal(op: ir.Operation) -> str:
+def _atomic_refusal(op: ir.Operation, _: Capabilities) -> str:
     element = op.results[0].type
     if isinstance(element, ir.IntegerType):
         bits = ir.IntegerType(element).width
@@ -405,20 +372,22 @@ def _atomic_refusal(op: ir.Operation) -> str:
     return f"'{op.name}' of {element}: targets have atomic operations of 8, 16, 32 and 64 bits"
 
 
-def _reduction_refusal(op: ir.Operation, widest: int | None) -> str:
-    element = op.operands[0].type
-    if widest and isinstance(element, ir.IntegerType) and ir.IntegerType(element).width > widest:
-        return (
-            f"'{op.name}' of {element}: it supports at most {widest} bits; reduce wider integers with "
-            "gpu.subgroup_reduce and workgroup memory"
-        )
-    return ""
-
-
-_BY_NAME: dict[str, Callable[[ir.Operation], str]] = {
+_BY_NAME: dict[str, Callable[[ir.Operation, Capabilities], str]] = {
     "arith.sitofp": _conversion_refusal,
     "arith.uitofp": _conversion_refusal,
+    "func.call": _intrinsic_refusal,
+    "func.func": _function_refusal,
+    "gpu.all_reduce": _all_reduce_refusal,
+    "gpu.func": _function_refusal,
+    "gpu.printf": lambda op, _: printf.refusal(op),
+    "gpu.rotate": lambda op, target: _width_refusal(op, op.attributes["width"].value, target),
+    "gpu.shuffle": lambda op, target: _width_refusal(op, constant_integer(op.operands[2]) or 0, target),
+    "gpu.subgroup_reduce": _cluster_refusal,
+    "gpu.warp_execute_on_lane_0": _lane_0_refusal,
+    "llvm.call": _intrinsic_refusal,
+    "llvm.call_intrinsic": _intrinsic_refusal,
     "memref.alloc": _allocation_refusal,
     "memref.atomic_rmw": _atomic_refusal,
     "memref.generic_atomic_rmw": _atomic_refusal,
+    "memref.global": _variable_refusal,
 }

@@ -21,7 +21,7 @@ from gpubuild.engine.ir.passes import Lowering, rewriting
 def _split_store(op: ir.Operation, _: Lowering) -> None:
     """Split ``vector.store`` of more than one dimension into stores of rows."""
     value, memory, *indices = list(op.operands)
-    vector = ir.VectorType(value.type)
+    vector = value.type
     if vector.rank <= 1 or _holds_vectors(memory):
         return
     emit = Emitter(op)
@@ -34,7 +34,7 @@ def _split_store(op: ir.Operation, _: Lowering) -> None:
 def _split_load(op: ir.Operation, _: Lowering) -> None:
     """Split ``vector.load`` of more than one dimension into loads of rows."""
     memory, *indices = list(op.operands)
-    vector = ir.VectorType(op.results[0].type)
+    vector = op.results[0].type
     if vector.rank <= 1 or _holds_vectors(memory):
         return
     emit = Emitter(op)
@@ -48,7 +48,7 @@ def _split_load(op: ir.Operation, _: Lowering) -> None:
 
 def _holds_vectors(memory: ir.Value) -> bool:
     """Return whether an element is a vector, which has one address."""
-    return isinstance(ir.MemRefType(memory.type).element_type, ir.VectorType)
+    return isinstance(memory.type.element_type, ir.VectorType)
 
 
 def _moved(emit: Emitter, indices: list[ir.Value], position: tuple[int, ...]) -> list[ir.Value]:
@@ -74,7 +74,7 @@ Position = Sequence[int | ir.Value]
 def _expand_extract(op: ir.Operation, _: Lowering) -> None:
     """Expand ``vector.extract`` at indices of which some are values."""
     source, *given = list(op.operands)
-    if given and ir.VectorType(source.type).rank > 1:
+    if given and source.type.rank > 1:
         emit = Emitter(op)
         emit.replace(_extracted(emit, source, _position(op, given)))
 
@@ -82,14 +82,14 @@ def _expand_extract(op: ir.Operation, _: Lowering) -> None:
 def _expand_insert(op: ir.Operation, _: Lowering) -> None:
     """Expand ``vector.insert`` at indices of which some are values."""
     stored, target, *given = list(op.operands)
-    if given and ir.VectorType(target.type).rank > 1:
+    if given and target.type.rank > 1:
         emit = Emitter(op)
         emit.replace(_inserted(emit, stored, target, _position(op, given)))
 
 
 def _position(op: ir.Operation, given: list[ir.Value]) -> Position:
     values = iter(given)
-    static = ir.DenseI64ArrayAttr(op.attributes["static_position"])
+    static = op.attributes["static_position"]
     return [next(values) if index == _DYNAMIC else index for index in static]
 
 
@@ -100,7 +100,7 @@ def _extracted(emit: Emitter, vector: ir.Value, position: Position) -> ir.Value:
     if isinstance(index, int):
         return _extracted(emit, emit.extract(vector, [index]), rest)
     value = _extracted(emit, emit.extract(vector, [0]), rest)
-    for number in range(1, ir.VectorType(vector.type).shape[0]):
+    for number in range(1, vector.type.shape[0]):
         other = _extracted(emit, emit.extract(vector, [number]), rest)
         value = choose(emit, index, number, other, value)
     return value
@@ -113,7 +113,7 @@ def _inserted(emit: Emitter, stored: ir.Value, vector: ir.Value, position: Posit
     if isinstance(index, int):
         return emit.insert(_inserted(emit, stored, emit.extract(vector, [index]), rest), vector, [index])
     result = vector
-    for number in range(ir.VectorType(vector.type).shape[0]):
+    for number in range(vector.type.shape[0]):
         old = emit.extract(vector, [number])
         new = choose(emit, index, number, _inserted(emit, stored, old, rest), old)
         result = emit.insert(new, result, [number])
@@ -123,11 +123,9 @@ def _inserted(emit: Emitter, stored: ir.Value, vector: ir.Value, position: Posit
 def choose(emit: Emitter, index: ir.Value, number: int, then: ir.Value, otherwise: ir.Value) -> ir.Value:
     """Select ``then`` where ``index`` is ``number``. LLVM selects vectors of one dimension only."""
     condition = emit.compare(Compare.EQ, index, emit.constant(number))
-    kind = then.type
-    flat = kind
-    if isinstance(kind, ir.VectorType) and ir.VectorType(kind).rank > 1:
-        shaped = ir.VectorType(kind)
-        flat = ir.VectorType.get([prod(shaped.shape)], shaped.element_type)
+    kind = flat = then.type
+    if isinstance(kind, ir.VectorType) and kind.rank > 1:
+        flat = ir.VectorType.get([prod(kind.shape)], kind.element_type)
     then, otherwise = _shaped(emit, then, flat), _shaped(emit, otherwise, flat)
     return _shaped(emit, emit.select(condition, then, otherwise), kind)
 

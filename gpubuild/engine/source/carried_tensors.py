@@ -8,11 +8,11 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.query import constant_integer, defining_op, operations
+from gpubuild.engine.ir.query import constant_integer, defining_op, operations, terminator
+from gpubuild.engine.source.memory_uses import CHOICES, arms
 
 _IN_DESTINATION = "bufferization.materialize_in_destination"
 _INTO = ("tensor.insert", "tensor.insert_slice", _IN_DESTINATION)  # the result is operand 1, changed
-_CHOICES = ("arith.select", "scf.if", "scf.index_switch")
 _VIEWS = ("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape")
 
 
@@ -20,7 +20,7 @@ def keep_carried(module: ir.Operation) -> None:
     """Put back what the loops in ``module`` yield, except where the shape may change."""
     for loop in operations(module, ("scf.for",)):
         block = loop.regions[0].blocks[0]
-        end = list(block)[-1].operation
+        end = terminator(block)
         changed = {
             number: carried
             for number, carried in enumerate(list(block.arguments)[1:])
@@ -52,7 +52,7 @@ def _allocate_in_branches(value: ir.Value) -> None:
     Upstream's pass would have a branch write to where the loop puts it, and then refuse that.
     """
     op = defining_op(value)
-    if op is None or op.name not in _CHOICES:
+    if op is None or op.name not in CHOICES:
         return
     for empty in operations(op, ("tensor.empty",)):
         sizes = list(empty.operands)
@@ -86,18 +86,11 @@ def _copy_where_shared(user: ir.Operation, number: int, own: ir.Value, others: l
     """
     value = user.operands[number]
     op = defining_op(value)
-    if op is not None and op.name in _CHOICES:
-        for end, arm in _arms(op, ir.OpResult(value).result_number):
+    if op is not None and op.name in CHOICES:
+        for end, arm in arms(op, ir.OpResult(value).result_number):
             _copy_where_shared(end, arm, own, others)
     elif _may_be_part(value, [own]) or _may_be_in_place(value, others):
         user.operands[number] = copied(user, value)
-
-
-def _arms(choice: ir.Operation, result: int) -> list[tuple[ir.Operation, int]]:
-    """Return the operands that a result is one of: operations, and numbers of operands."""
-    if choice.name == "arith.select":
-        return [(choice, 1), (choice, 2)]
-    return [(list(region.blocks[0])[-1].operation, result) for region in choice.regions]
 
 
 def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
@@ -105,7 +98,7 @@ def _may_be_part(value: ir.Value, whole: list[ir.Value]) -> bool:
     op = defining_op(value)
     if op is not None and op.name in _VIEWS:
         return _may_be_part(op.operands[0], whole)
-    if op is not None and op.name in _CHOICES:
+    if op is not None and op.name in CHOICES:
         return any(_may_be_part(arm, whole) for arm in _of_equal_shape(op, ir.OpResult(value).result_number))
     return value in whole
 
@@ -122,7 +115,7 @@ def _may_be_in_place(value: ir.Value, others: list[ir.Value]) -> bool:
 
 
 def _keeps_shape(yielded: ir.Value, carried: ir.Value, initial: ir.Value) -> bool:
-    kind = ir.RankedTensorType(carried.type)
+    kind = carried.type
     return all(
         _extent(yielded, number) in ((carried, number), _extent(initial, number))
         for number in range(kind.rank)
@@ -136,7 +129,7 @@ def _extent(value: ir.Value, dimension: int) -> tuple[ir.Value, int]:
     if op is None:
         return value, dimension
     if op.name == "tensor.empty":
-        kind = ir.RankedTensorType(value.type)
+        kind = value.type
         if not kind.is_dynamic_dim(dimension):
             return value, dimension
         size = op.operands[sum(kind.is_dynamic_dim(number) for number in range(dimension))]
@@ -153,11 +146,11 @@ def _of_equal_shape(op: ir.Operation, result: int) -> list[ir.Value]:
         return [op.operands[len(op.operands) - len(op.results) + result]]
     if op.name in _INTO:
         return [op.operands[1]]
-    if op.name in _CHOICES:
-        return [end.operands[number] for end, number in _arms(op, result)]
+    if op.name in CHOICES:
+        return [end.operands[number] for end, number in arms(op, result)]
     if op.name == "scf.for":
         carried = op.regions[0].blocks[0].arguments[1 + result]
-        yielded = list(op.regions[0].blocks[0])[-1].operation.operands[result]
+        yielded = terminator(op.regions[0].blocks[0]).operands[result]
         into = defining_op(yielded)
         is_kept = _begun(yielded) == carried or (into is not None and into.name == _IN_DESTINATION)
         return [op.operands[3 + result]] if is_kept else []

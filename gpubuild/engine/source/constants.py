@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from mlir import ir
 
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import matching
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import Diagnostic
 from gpubuild.support.text import suggestion
 
 ATTRIBUTE = "gpubuild.constant"
@@ -24,12 +24,11 @@ def set_values(module: ir.Module, constants: Iterable[str], source: SourceText) 
     flaws: list[Diagnostic] = []
     for op in matching(module.operation, lambda op: ATTRIBUTE in op.attributes):
         flaws += [about(op, flaw, source) for flaw in _set(op, values)]
-    if flaws:
-        raise StepError(
-            "a constant has no value",
-            diagnostics=flaws,
-            hint="values are under `constants: {NAME: VALUE}` of the program; -D NAME=VALUE replaces them",
-        )
+    refuse(
+        "a constant has no value",
+        flaws,
+        "values are under `constants: {NAME: VALUE}` of the program; -D NAME=VALUE replaces them",
+    )
 
 
 def _set(op: ir.Operation, values: dict[str, str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ contents, because the host waits for all kernels before it uses memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
 
 from mlir import ir
@@ -23,84 +24,91 @@ from gpubuild.engine.ir.query import (
     defining_op,
     element_bytes,
     following,
+    is_contiguous,
+    is_outside,
     matching,
     operations,
     symbol_name,
+    terminator,
+    viewed_memory,
 )
-from gpubuild.engine.source.parallel_loops import is_result, root
-from gpubuild.support.frozen import frozen
+from gpubuild.engine.source.memory_uses import CONSTANT_COPY, is_result, variable, written_arguments
 
 _LAUNCH = "gpu.launch_func"
 _DESCRIPTOR_ONLY = VIEWS | {"memref.dim", "memref.rank", "memref.extract_strided_metadata"}
-_DEALLOC = ("memref.dealloc",)
-CONSTANT_COPY = "gpubuildConstant"  # of the runtime, abi/constants.c
+_DEALLOC = "memref.dealloc"
 
 
+@dataclass(slots=True, eq=False)
 class _Buffer:
     """A memref of the host that kernels use, and its buffer on the device."""
 
-    def __init__(self, host: ir.Value) -> None:
-        self.host = host
-        self.device: ir.Value | None = None
-        self.host_current = not (_is_alloc(host) or is_result(host))
-        self.device_current = False
-        self.on_host = False  # whether host code uses its elements
-        self.traced = True  # whether all of its uses are understood
+    host: ir.Value
+    host_current: bool
+    device: ir.Value | None = None
+    device_current: bool = False
+    on_host: bool = False  # whether host code uses its elements
+    traced: bool = True  # whether all of its uses are understood
+
+    def to_device(self, emit: Emitter) -> None:
+        """Copy to the device what is current on the host only."""
+        if self.host_current and not self.device_current:
+            _copy_mirror(emit, self.device, self.host)
+        self.device_current = True
+
+    def to_host(self, emit: Emitter) -> None:
+        """Copy to the host what is current on the device only."""
+        if self.device_current and not self.host_current:
+            _copy_mirror(emit, self.host, self.device)
+        self.host_current = True
 
 
-@frozen
-class _Uses:
-    """The buffers that an operation's regions use, on each side, and those that kernels write."""
-
-    kernels: frozenset[int]
-    written: frozenset[int]
-    host: frozenset[int]
-
-
-def use_device_memory(function: ir.Operation, kernels: ir.Operation) -> None:
-    """Give all launches in ``function`` memory of the device; ``kernels`` is the module around both."""
+def use_device_memory(function: ir.Operation) -> None:
+    """Give all launches in ``function`` memory of the device."""
     launches = operations(function, (_LAUNCH,))
     if launches:
-        _Placement(function, launches, kernels).run()
+        _Placement(function, launches).run()
 
 
 class _Placement:
-    def __init__(self, function: ir.Operation, launches: list[ir.Operation], module: ir.Operation) -> None:
+    def __init__(self, function: ir.Operation, launches: list[ir.Operation]) -> None:
         self._function = function
-        self._module = module
-        self._writes = {op: written_arguments(op, module) for op in launches}
-        self._buffers: list[_Buffer] = []
+        self._writes = {op: written_arguments(op) for op in launches}
+        self._buffers: dict[ir.Value, _Buffer] = {}  # by the memref of the host
         self._unreleased: list[tuple[ir.Block, ir.Value]] = []
-        for launch in launches:
-            for value in _memrefs(launch):
-                if self._find(value) is None and not _is_device(root(value)):
-                    self._buffers.append(_Buffer(root(value)))
-        blocks = [region for op in matching(function, lambda op: bool(op.regions)) for region in op.regions]
-        structured = all(len(list(region.blocks)) <= 1 for region in blocks)
-        for buffer in self._buffers:
+        used = [value for op in launches for value in op.operands if isinstance(value.type, ir.MemRefType)]
+        for host in map(viewed_memory, used):
+            if not _is_device(host):
+                is_new = _is_alloc(host) or is_result(host)
+                self._buffers.setdefault(host, _Buffer(host=host, host_current=not is_new))
+        regions = [region for op in matching(function, lambda op: bool(op.regions)) for region in op.regions]
+        structured = all(len(region.blocks) <= 1 for region in regions)
+        for buffer in self._buffers.values():
             buffer.traced = structured and self._classify(buffer)
 
     def run(self) -> None:
-        traced = [buffer for buffer in self._buffers if buffer.traced]
+        traced = [buffer for buffer in self._buffers.values() if buffer.traced]
         for buffer in traced:
-            if not _is_constant(buffer.host, self._module):
+            if _constant(buffer.host) is None:
                 self._allocate(buffer)
         for buffer in traced:  # each at the start of the function, so in front of all else
-            if _is_constant(buffer.host, self._module):
-                buffer.device = _uploaded(buffer.host, self._function, self._module)
+            if (constant := _constant(buffer.host)) is not None:
+                buffer.device = _uploaded(constant, self._function)
                 buffer.device_current = True
         for block in self._function.regions[0].blocks:
             self._walk(block)
         for block, device in self._unreleased:  # behind the copies at the end of the block
-            Emitter(list(block)[-1].operation).op("gpu.dealloc", [device], [])
+            Emitter(terminator(block)).op("gpu.dealloc", [device], [])
 
     # ---- what is known about a buffer ----
 
-    def _find(self, value: ir.Value) -> int | None:
-        if not isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType):
-            return None
-        base = root(value)
-        return next((n for n, buffer in enumerate(self._buffers) if buffer.host == base), None)
+    def _find(self, value: ir.Value) -> _Buffer | None:
+        is_memory = isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType)
+        return self._buffers.get(viewed_memory(value)) if is_memory else None
+
+    def _traced(self, value: ir.Value) -> _Buffer | None:
+        found = self._find(value)
+        return found if found is not None and found.traced else None
 
     def _classify(self, buffer: _Buffer) -> bool:
         """Return whether all uses are understood; note whether host code is among them."""
@@ -112,7 +120,7 @@ class _Placement:
                 op = use.owner.operation
                 if op.name in VIEWS:
                     pending += list(op.results)
-                elif op.name == _LAUNCH or op.name in _DESCRIPTOR_ONLY or op.name in _DEALLOC:
+                elif op.name in (_LAUNCH, _DEALLOC) or op.name in _DESCRIPTOR_ONLY:
                     continue
                 elif op.name == "func.return" or not _passes_on(op):
                     buffer.on_host = buffer.on_host or op.name != "memref.copy"
@@ -128,39 +136,32 @@ class _Placement:
         """
         if isinstance(host.owner, ir.Block):
             return bool(host.owner == self._function.regions[0].blocks[0])
-        return _is_alloc(host) or _is_constant(host, self._module)
+        return _is_alloc(host) or _constant(host) is not None
 
-    def _uses(self, op: ir.Operation) -> _Uses:
-        kernels: set[int] = set()
-        written: set[int] = set()
-        host: set[int] = set()
-        for inner in matching(op, lambda inner: inner != op):
+    def _uses(self, op: ir.Operation) -> tuple[set[_Buffer], set[_Buffer], set[_Buffer]]:
+        """Return the buffers that kernels in ``op`` use, those that they write, and those of host code."""
+        kernels: set[_Buffer] = set()
+        written: set[_Buffer] = set()
+        host: set[_Buffer] = set()
+        for inner in matching(op, lambda inner: inner != op and inner.name not in _DESCRIPTOR_ONLY):
             for number, value in enumerate(inner.operands):
-                found = self._find(value)
-                if found is None or not self._buffers[found].traced or inner.name in _DESCRIPTOR_ONLY:
+                if (buffer := self._traced(value)) is None:
                     continue
-                if inner.name == _LAUNCH:
-                    kernels.add(found)
-                    if number in self._writes[inner]:
-                        written.add(found)
-                elif inner.name == "memref.copy" and not self._buffers[found].on_host:
-                    kernels.add(found)  # it is copied on the device
-                    written.add(found)
-                else:
-                    host.add(found)
-        return _Uses(kernels=frozenset(kernels), written=frozenset(written), host=frozenset(host))
+                is_launch = inner.name == _LAUNCH
+                on_device = inner.name == "memref.copy" and not buffer.on_host
+                (kernels if is_launch or on_device else host).add(buffer)
+                if on_device or (is_launch and number in self._writes[inner]):
+                    written.add(buffer)
+        return kernels, written, host
 
     # ---- the walk ----
 
     def _allocate(self, buffer: _Buffer) -> None:
         """Allocate on the device where the memref is defined; release it at the end of that block."""
-        owner = buffer.host.owner
-        block = owner if isinstance(owner, ir.Block) else owner.operation.block
-        begin = block.operations[0].operation if isinstance(owner, ir.Block) else following(owner.operation)
-        emit = Emitter(begin)
-        buffer.device = _allocated(emit, buffer.host, mirrors=True)
-        releases = [use.owner.operation for use in buffer.host.uses if use.owner.operation.name in _DEALLOC]
-        if not releases:
+        block, maker = _block_of(buffer.host), defining_op(buffer.host)
+        begin = block.operations[0].operation if maker is None else following(maker)
+        buffer.device = _allocated(Emitter(begin), buffer.host, mirrors=True)
+        if not any(use.owner.operation.name == _DEALLOC for use in buffer.host.uses):
             self._unreleased.append((block, buffer.device))
 
     def _walk(self, block: ir.Block) -> None:
@@ -169,52 +170,47 @@ class _Placement:
                 self._launch(op)
             elif op.name == "memref.copy":
                 self._copy(op)
-            elif op.name in _DEALLOC:
-                self._release(op)
-            elif op.regions and any(True for _ in operations(op, (_LAUNCH,))):
+            elif op.name == _DEALLOC:
+                if (buffer := self._traced(op.operands[0])) is not None:
+                    # `canonicalize` erases allocations of the host that have no other use.
+                    Emitter(op).op("gpu.dealloc", [buffer.device], [])
+            elif op.regions and operations(op, (_LAUNCH,)):
                 self._enter(op)
             elif op.regions:
                 self._use_on_host(op, [v for inner in matching(op, lambda _: True) for v in inner.operands])
             elif op.name not in _DESCRIPTOR_ONLY and not op.name.startswith("gpu."):
                 self._use_on_host(op, op.operands, reads_only=op.name == "memref.load")
-        end = list(block)[-1].operation
-        for buffer in self._buffers:
-            if (
-                buffer.traced
-                and buffer.on_host
-                and _block_of(buffer.host) == block
-                and not _is_alloc(buffer.host)
-            ):
-                self._to_host(Emitter(end), buffer)
+        for buffer in self._buffers.values():
+            is_returned = buffer.traced and buffer.on_host and not _is_alloc(buffer.host)
+            if is_returned and _block_of(buffer.host) == block:
+                buffer.to_host(Emitter(terminator(block)))
 
     def _launch(self, launch: ir.Operation) -> None:
         emit = Emitter(launch)
-        written = self._writes[launch]
-        local: dict[int, ir.Value] = {}
-        changed: set[int] = set()  # only these are copied back: others may share memory with one of them
+        written = self._writes[launch]  # before operands, and with them its hash, change
+        local: dict[_Buffer, ir.Value] = {}
+        changed: set[_Buffer] = set()  # only these are copied back: others may share memory with one of them
         for number, value in enumerate(list(launch.operands)):
-            found = self._find(value)
-            if found is None:
+            if (buffer := self._find(value)) is None:
                 continue
-            buffer = self._buffers[found]
-            if not buffer.traced and found not in local:
-                local[found] = _allocated(emit, buffer.host)
-                emit.op("gpu.memcpy", [local[found], buffer.host], [])
             if buffer.traced:
-                self._to_device(emit, buffer)
-            launch.operands[number] = _view(emit, value, buffer.host, local.get(found) or buffer.device)
+                buffer.to_device(emit)
+            elif buffer not in local:
+                local[buffer] = _allocated(emit, buffer.host)
+                emit.op("gpu.memcpy", [local[buffer], buffer.host], [])
+            launch.operands[number] = _view(emit, value, buffer.host, local.get(buffer) or buffer.device)
             if number in written:
-                changed.add(found)
+                changed.add(buffer)
                 buffer.host_current, buffer.device_current = False, True
         after = Emitter(following(launch))
-        for found, device in local.items():
-            if found in changed:
-                after.op("gpu.memcpy", [self._buffers[found].host, device], [])
+        for buffer, device in local.items():
+            if buffer in changed:
+                after.op("gpu.memcpy", [buffer.host, device], [])
             after.op("gpu.dealloc", [device], [])
 
     def _copy(self, op: ir.Operation) -> None:
         """Copy on the device, or from it, what is current there."""
-        source, target = (self._side(value) for value in op.operands)
+        source, target = map(self._traced, op.operands)
         emit = Emitter(op)
         from_device = source is not None and source.device_current and not source.host_current
         onto_device = target is not None and (from_device or not target.on_host)
@@ -225,7 +221,7 @@ class _Placement:
             return
         if target is not None:
             if onto_device:
-                self._to_device(emit, target)
+                target.to_device(emit)
             target.host_current, target.device_current = not onto_device, onto_device
         values = list(op.operands)
         if source is not None and (from_device or not source.on_host):
@@ -235,126 +231,60 @@ class _Placement:
         emit.op("gpu.memcpy", values[::-1], [])
         op.erase()
 
-    def _side(self, value: ir.Value) -> _Buffer | None:
-        found = self._find(value)
-        return self._buffers[found] if found is not None and self._buffers[found].traced else None
-
-    def _release(self, op: ir.Operation) -> None:
-        buffer = self._side(op.operands[0])
-        if buffer is None:
-            return
-        # `canonicalize` erases allocations of the host that have no other use.
-        Emitter(op).op("gpu.dealloc", [buffer.device], [])
-
     def _enter(self, op: ir.Operation) -> None:
         """Walk regions with launches. What both sides use in them is current on both at each border."""
-        uses = self._uses(op)
-        both = [self._buffers[n] for n in sorted(uses.kernels & uses.host)]
-        device = [self._buffers[n] for n in sorted(uses.kernels - uses.host)]
-        host = [self._buffers[n] for n in sorted(uses.host - uses.kernels)]
-        outer = [b for b in (*both, *device, *host) if not _is_inside(b.host, op)]
+        kernels, written, host = self._uses(op)
         emit = Emitter(op)
+        outer = [one for one in self._buffers.values() if one in kernels | host and is_outside(one.host, op)]
         for buffer in outer:
-            if buffer in device or buffer in both:
-                self._to_device(emit, buffer)
-                buffer.device_current = True
-            if buffer in host or buffer in both:
-                self._to_host(emit, buffer)
-                buffer.host_current = True
-            if buffer in device and self._buffers.index(buffer) in uses.written:
-                buffer.host_current = False
+            if buffer in kernels:
+                buffer.to_device(emit)
             if buffer in host:
+                buffer.to_host(emit)
+            elif buffer in written:
+                buffer.host_current = False
+            if buffer not in kernels:
                 buffer.device_current = False
         entry = [(buffer, buffer.host_current, buffer.device_current) for buffer in outer]
-        for region in op.regions:
-            for block in region.blocks:
-                for buffer, on_host, on_device in entry:
-                    buffer.host_current, buffer.device_current = on_host, on_device
-                self._walk(block)
-                end = Emitter(list(block)[-1].operation)
-                for buffer in both:
-                    if buffer in outer:
-                        self._to_host(end, buffer)
-                        self._to_device(end, buffer)
-        for buffer, on_host, on_device in entry:
-            buffer.host_current, buffer.device_current = on_host, on_device
+
+        def restore() -> None:
+            for buffer, on_host, on_device in entry:
+                buffer.host_current, buffer.device_current = on_host, on_device
+
+        for block in (block for region in op.regions for block in region.blocks):
+            restore()
+            self._walk(block)
+            end = Emitter(terminator(block))
+            for buffer in outer:
+                if buffer in kernels & host:
+                    buffer.to_host(end)
+                    buffer.to_device(end)
+        restore()
 
     def _use_on_host(self, op: ir.Operation, values: Iterable[ir.Value], *, reads_only: bool = False) -> None:
-        found = {n for n in map(self._find, values) if n is not None}
-        for buffer in (self._buffers[n] for n in sorted(found)):
-            if buffer.traced:
-                self._to_host(Emitter(op), buffer)
+        used = set(map(self._traced, values))
+        for buffer in self._buffers.values():
+            if buffer in used:
+                buffer.to_host(Emitter(op))
                 if not reads_only:
                     buffer.host_current, buffer.device_current = True, False
-
-    def _to_device(self, emit: Emitter, buffer: _Buffer) -> None:
-        if not buffer.device_current:
-            if buffer.host_current:
-                _copy_mirror(emit, buffer.device, buffer.host)
-            buffer.device_current = True
-
-    def _to_host(self, emit: Emitter, buffer: _Buffer) -> None:
-        if not buffer.host_current:
-            if buffer.device_current:
-                _copy_mirror(emit, buffer.host, buffer.device)
-            buffer.host_current = True
 
 
 def _copy_mirror(emit: Emitter, to: ir.Value | None, source: ir.Value | None) -> None:
     emit.op("gpu.memcpy", [to, source], [], {MIRROR: ir.UnitAttr.get()})
 
 
-def _memrefs(launch: ir.Operation) -> list[ir.Value]:
-    return [v for v in launch.operands if isinstance(v.type, ir.MemRefType)]
+def _constant(value: ir.Value) -> ir.Operation | None:
+    """Return the constant ``memref.global`` that ``value`` is the address of."""
+    found = variable(value)
+    return found if found is not None and "constant" in found.attributes else None
 
 
-def written_arguments(launch: ir.Operation, module: ir.Operation) -> frozenset[int]:
-    """Return the numbers of the launch's operands through which its kernel may write."""
-    outer, inner = launch.attributes["kernel"].value
-    kernel = next(
-        op
-        for op in operations(module, ("gpu.func",))
-        if op.attributes["sym_name"].value == inner and op.parent.attributes["sym_name"].value == outer
-    )
-    arguments = list(kernel.regions[0].blocks[0].arguments)
-    first = len(launch.operands) - len(arguments)
-    return frozenset(first + n for n, argument in enumerate(arguments) if _may_be_written(argument))
-
-
-def _may_be_written(memory: ir.Value) -> bool:
-    if not isinstance(memory.type, ir.MemRefType):
-        return False
-    for use in memory.uses:
-        op = use.owner.operation
-        if op.name in VIEWS:
-            if any(_may_be_written(result) for result in op.results):
-                return True
-        elif op.name not in ("memref.load", "memref.dim", "vector.load"):
-            return True
-    return False
-
-
-def _global(value: ir.Value, module: ir.Operation) -> ir.Operation | None:
-    """Return the ``memref.global`` that ``value`` is the address of."""
-    op = defining_op(value)
-    if op is None or op.name != "memref.get_global":
-        return None
-    name = ir.FlatSymbolRefAttr(op.attributes["name"]).value
-    return next(g for g in operations(module, ("memref.global",)) if symbol_name(g) == name)
-
-
-def _is_constant(value: ir.Value, module: ir.Operation) -> bool:
-    found = _global(value, module)
-    return found is not None and "constant" in found.attributes
-
-
-def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> ir.Value:
+def _uploaded(held: ir.Operation, function: ir.Operation) -> ir.Value:
     """Return the copy of a constant on the device, which the runtime makes at its first use."""
-    held = _global(host, module)
-    assert held is not None  # noqa: S101 - the caller has asked
     name = f"{symbol_name(held)}.on_devices"
-    _declare(name, held, module)
-    kind = ir.MemRefType(host.type)
+    _declare(name, held)
+    kind = held.attributes["type"].value
     emit = Emitter(function.regions[0].blocks[0].operations[0].operation)
     index, word = ir.IndexType.get(), ir.IntegerType.get_signless(64)
     pointer = ir.Type.parse("!llvm.ptr")
@@ -363,14 +293,13 @@ def _uploaded(host: ir.Value, function: ir.Operation, module: ir.Operation) -> i
     bytes_ = emit.constant(prod(kind.shape) * (element_bytes(kind.element_type) or 0))
     copies = emit.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(name)})
     copies = emit.value("arith.index_cast", [emit.value("llvm.ptrtoint", [copies], word)], index)
-    callee = {"callee": ir.FlatSymbolRefAttr.get(CONSTANT_COPY)}
-    address = emit.value("func.call", [copies, source, bytes_], index, callee)
-    return with_address(emit, here, address)
+    call = emit.call_function(CONSTANT_COPY, [copies, source, bytes_], [index])
+    return with_address(emit, here, call.results[0])
 
 
-def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
+def _declare(name: str, after: ir.Operation) -> None:
     """Declare the runtime's function and the list of a constant's copies, once each."""
-    names = {symbol_name(op.operation) for op in module.regions[0].blocks[0]}
+    names = {symbol_name(op.operation) for op in after.block}
     emit = Emitter(following(after))
     if name not in names:
         attributes = {
@@ -378,8 +307,8 @@ def _declare(name: str, after: ir.Operation, module: ir.Operation) -> None:
             "global_type": ir.TypeAttr.get(ir.Type.parse("!llvm.ptr")),
             "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
         }
-        variable = emit.op("llvm.mlir.global", [], [], attributes, regions=1)
-        inside = emit.inside(variable.regions[0].blocks.append())
+        copies = emit.op("llvm.mlir.global", [], [], attributes, regions=1)
+        inside = emit.inside(copies.regions[0].blocks.append())
         zero = inside.value("llvm.mlir.zero", [], ir.Type.parse("!llvm.ptr"))
         inside.op("llvm.return", [zero], [])
     if CONSTANT_COPY not in names:
@@ -403,11 +332,7 @@ def _is_device(value: ir.Value) -> bool:
 
 
 def _is_plain(value: ir.Value) -> bool:
-    kind = ir.MemRefType(value.type)
-    return (
-        bool(kind.layout == ir.MemRefType.get(kind.shape, kind.element_type).layout)
-        and kind.memory_space is None
-    )
+    return is_contiguous(value.type) and value.type.memory_space is None
 
 
 def _passes_on(op: ir.Operation) -> bool:
@@ -423,24 +348,11 @@ def _block_of(value: ir.Value) -> ir.Block:
     return value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
 
 
-def _is_inside(value: ir.Value, op: ir.Operation) -> bool:
-    around = _block_of(value).owner
-    while around is not None:
-        if around.operation == op:
-            return True
-        around = around.operation.parent
-    return False
-
-
 def _allocated(emit: Emitter, host: ir.Value, *, mirrors: bool = False) -> ir.Value:
     """Allocate memory on the device for the shape of ``host``, as the same type if that has a layout."""
-    kind = ir.MemRefType(host.type)
+    kind = host.type
     plain = ir.MemRefType.get(kind.shape, kind.element_type)
-    sizes = [
-        emit.value("memref.dim", [host, emit.constant(n)], ir.IndexType.get())
-        for n in range(kind.rank)
-        if kind.is_dynamic_dim(n)
-    ]
+    sizes = [emit.extent(host, n) for n in range(kind.rank) if kind.is_dynamic_dim(n)]
     segments = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(sizes), 0])}
     attributes = segments | ({MIRROR: ir.UnitAttr.get()} if mirrors else {})
     device = emit.op("gpu.alloc", sizes, [plain], attributes).results[0]

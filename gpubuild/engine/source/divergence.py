@@ -22,7 +22,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, is_pure, n
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, locate
-from gpubuild.engine.ir.query import callee, kernel_functions, symbol_name
+from gpubuild.engine.ir.query import callee, kernel_functions, scalar_bits, symbol_name
 from gpubuild.engine.ir.workarounds import keep_narrow_casts
 from gpubuild.engine.source import launch_checks
 from gpubuild.engine.source.launch_checks import KNOWN_SIZES, MAX_WORK_ITEMS
@@ -139,7 +139,7 @@ def _is_site(op: ir.Operation) -> bool:
     if op.name == "gpu.shuffle":
         together = launch_checks.number(op.operands[2]) == _SUBGROUP
     elif op.name == "gpu.rotate":
-        together = ir.IntegerAttr(op.attributes["width"]).value == _SUBGROUP
+        together = op.attributes["width"].value == _SUBGROUP
     return together and (not len(op.results) or any(next(iter(result.uses), None) for result in op.results))
 
 
@@ -249,9 +249,7 @@ def _launches(module: ir.Module, name: str, kernel: ir.Operation) -> list[_Launc
     """Return different launches of a kernel that are not empty; one, if the file has none."""
     written = next((kernel.attributes[key] for key in KNOWN_SIZES if key in kernel.attributes), None)
     size = tuple(written) if isinstance(written, ir.DenseI32ArrayAttr) else (0, 0, 0)
-    hosts = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    ops = [op for host in hosts for op in nested(host) if op.name == "gpu.launch_func"]
-    ops = [op for op in ops if str(op.attributes["kernel"]) == name]
+    ops = [op for op, kernel_name in launch_checks.launches(module) if kernel_name == name]
     found = [] if ops else [_Launch(block=size)]
     for op in ops:
         block, grid, holder = launch_checks.block(op), launch_checks.grid(op), op.parent.operation
@@ -338,7 +336,7 @@ class _Clones:
             entry = _functions(clone)[self._kernel].regions[0].blocks[0]
             known = [(op.results[0], launch.value(op, item)) for op in nested(clone) if len(op.results)]
             for value, number in [*known, *((entry.arguments[index], n) for index, n in launch.arguments)]:
-                wide = launch_checks.bits(value.type) >= _LARGE.bit_length()
+                wide = scalar_bits(value.type) >= _LARGE.bit_length()
                 if number is not None and number <= _LARGE and wide:
                     emit = Emitter(entry.operations[0] if value.owner == entry else value.owner.operation)
                     value.replace_all_uses_with(emit.constant(number, value.type))

@@ -68,15 +68,15 @@ def inits_to_inputs(module: ir.Module, _: Lowering) -> None:
     times, and each would read what another has written.
     """
     for op in operations(module.operation, ("linalg.generic",)):
-        inputs = int(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0])
+        inputs = int(op.attributes["operandSegmentSizes"][0])
         inits = list(op.operands)[inputs:]
         block = op.regions[0].blocks[0]
         reads = any(list(argument.uses) for argument in list(block.arguments)[inputs:])
-        is_parallel = all("parallel" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"]))
+        is_parallel = all("parallel" in str(kind) for kind in op.attributes["iterator_types"])
         if not (reads and is_parallel and any(map(_feeds_another, op.results))):
             continue
         emit = Emitter(op)
-        maps = list(ir.ArrayAttr(op.attributes["indexing_maps"]))
+        maps = list(op.attributes["indexing_maps"])
         attributes = {
             "indexing_maps": ir.ArrayAttr.get([*maps, *maps[inputs:]]),
             "iterator_types": op.attributes["iterator_types"],
@@ -99,14 +99,14 @@ def _feeds_another(result: ir.Value) -> bool:
         if user.name in _RESHAPES and _feeds_another(user.results[0]):
             return True
         if user.name == "linalg.generic":
-            inputs = int(ir.DenseI32ArrayAttr(user.attributes["operandSegmentSizes"])[0])
+            inputs = int(user.attributes["operandSegmentSizes"][0])
             if use.operand_number < inputs:
                 return True
     return False
 
 
 def _empty_like(emit: Emitter, tensor: ir.Value) -> ir.Value:
-    kind = ir.RankedTensorType(tensor.type)
+    kind = tensor.type
     sizes = [
         emit.value("tensor.dim", [tensor, emit.constant(number)], ir.IndexType.get())
         for number in range(kind.rank)

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from mlir import ir
 
 from gpubuild.engine.host.interface import Argument, Function, Interface, Kernel, Kind, Result
-from gpubuild.engine.ir.query import VIEWS, callee, defining_op, kernel_functions, symbol_name
+from gpubuild.engine.ir.query import (
+    defining_op,
+    is_contiguous,
+    kernel_functions,
+    strides_and_offset,
+    symbol_name,
+    terminator,
+    viewed_memory,
+)
+from gpubuild.engine.source.memory_uses import is_written
 
 ATTRIBUTE = "llvm.emit_c_interface"
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _SCALARS = ("i1", "i8", "i16", "i32", "i64", "index", "f16", "bf16", "f32", "f64")
 _ELEMENTS = {*_SCALARS, "complex<f32>", "complex<f64>"}
 _SMALL_FLOATS = (
-    "f8E5M2",
-    "f8E4M3",
-    "f8E3M4",
-    "f8E4M3FN",
-    "f8E5M2FNUZ",
-    "f8E4M3FNUZ",
-    "f8E4M3B11FNUZ",
-    "f8E8M0FNU",
-)
-# Operations that only read the memory of these operands.
-_READS = {
-    "memref.load": 0, "memref.dim": 0, "memref.rank": 0, "memref.copy": 0, "affine.load": 0, "vector.load": 0,
-    "vector.transfer_read": 0, "vector.maskedload": 0, "gpu.host_register": 0, "gpu.host_unregister": 0,
-    "vector.gather": 0, "memref.prefetch": 0,
-}  # fmt: skip
-# Functions of the runtime that only read. One of a user may have a name that begins like these.
-PRINTS = re.compile(r"printMemref(Shape|\dd)?((I|F|BF|C)\d+|Ind|Vector4x4xf32)")
+    "f8E5M2", "f8E4M3", "f8E3M4", "f8E4M3FN", "f8E5M2FNUZ", "f8E4M3FNUZ", "f8E4M3B11FNUZ", "f8E8M0FNU",
+)  # fmt: skip
 _OWNERS = {"memref.alloc": "caller", "memref.get_global": "library"}
-_KERNEL_OPERANDS = 11  # which segment of operands of a gpu.launch_func
 _GLOBAL_SPACES = ("", "1", "1 : i64", "#gpu.address_space<global>")
 _UNRANKED = ": write a function for each rank, which calls this one with the result of memref.cast"
 _TAKES = "takes"
@@ -62,7 +54,7 @@ def describe(module: ir.Module, names: dict[str, list[str]]) -> Interface | None
 
 
 def _describe_kernel(module: str, op: ir.Operation, names: dict[str, list[str]]) -> Kernel:
-    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    kind = op.attributes["function_type"].value
     reasons: list[str] = []
     known = names.get(f"{module}::{symbol_name(op)}", [])
     values = list(op.regions[0].blocks[0].arguments)[: len(kind.inputs)]
@@ -84,7 +76,7 @@ def _arguments(values: Sequence[ir.BlockArgument], names: list[str], reasons: li
         Argument(
             name=(names[number] if number < len(names) else "") or f"argument{number}",
             type=_kind(value.type, _TAKES, reasons),
-            written=isinstance(value.type, ir.MemRefType) and _written(value, set()),
+            written=isinstance(value.type, ir.MemRefType) and is_written(value),
         )
         for number, value in enumerate(values)
     ]
@@ -92,7 +84,7 @@ def _arguments(values: Sequence[ir.BlockArgument], names: list[str], reasons: li
 
 def _describe(op: ir.Operation, names: list[str]) -> Function:
     block = op.regions[0].blocks[0]
-    kind = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value)
+    kind = op.attributes["function_type"].value
     reasons: list[str] = []
     arguments = _arguments(list(block.arguments), names, reasons)
     returned = [list(end.operands) for end in _returns(op)]
@@ -112,7 +104,7 @@ def _describe(op: ir.Operation, names: list[str]) -> Function:
 
 
 def _returns(op: ir.Operation) -> list[ir.Operation]:
-    ends = [block.operations[len(block.operations) - 1].operation for block in op.regions[0].blocks]
+    ends = map(terminator, op.regions[0].blocks)
     return [end for end in ends if end.name == "func.return"]
 
 
@@ -127,85 +119,25 @@ def _kind(type_: ir.Type, verb: str, reasons: list[str]) -> Kind:
     element = str(type_.element_type)
     strides: list[int | None] = []
     offset: int | None = 0
-    contiguous = type_.layout == ir.AffineMapAttr.get(ir.AffineMap.get_identity(type_.rank))
     if element not in _ELEMENTS and element not in _SMALL_FLOATS:
         reasons.append(f"{verb} a memref of {element}")
-    try:
-        found, start = type_.get_strides_and_offset()
-        strides = [_static(stride) for stride in found]
-        offset = _static(start)
-    except RuntimeError:
+    if (layout := strides_and_offset(type_)) is None:
         reasons.append(f"{verb} {text}, whose layout has no strides")
+    else:
+        strides, offset = [_static(stride) for stride in layout[0]], _static(layout[1])
     return Kind(
         text=text,
         element=element,
         sizes=[_static(size) for size in type_.shape],
         strides=strides,
         offset=offset,
-        contiguous=contiguous,
+        contiguous=is_contiguous(type_),
         space=str(type_.memory_space or ""),
     )
 
 
 def _static(value: int) -> int | None:
     return None if value == _DYNAMIC else value
-
-
-def _written(value: ir.Value, seen: set[tuple[int, int]]) -> bool:
-    """Return whether memory of ``value`` may be written, or escapes; kernels and callees are followed."""
-    for use in value.uses:
-        op, number = use.owner.operation, use.operand_number
-        if op.name in VIEWS or op.name == "memref.extract_strided_metadata":
-            if _written(op.results[0], seen):  # other results are numbers
-                return True
-        elif _READS.get(op.name, -1) == number or _is_input(op, number):
-            continue
-        elif op.name == "gpu.memcpy":
-            if number != len(op.operands) - 1:
-                return True
-        elif op.name in ("gpu.launch_func", "func.call"):
-            inner = _parameter(op, number)
-            if inner is None:
-                if op.name == "func.call" and PRINTS.fullmatch(callee(op)):
-                    continue
-                return True
-            key = (hash(inner.owner), inner.arg_number)
-            if key not in seen:
-                seen.add(key)
-                if _written(inner, seen):
-                    return True
-        else:
-            return True
-    return False
-
-
-def _is_input(op: ir.Operation, number: int) -> bool:
-    """Return whether operand ``number`` of an operation of linalg is one of its ``ins``."""
-    if not op.name.startswith("linalg.") or "operandSegmentSizes" not in op.attributes:
-        return False
-    return number < int(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0])
-
-
-def _parameter(op: ir.Operation, number: int) -> ir.BlockArgument | None:
-    """Return the parameter of the kernel or function that operand ``number`` of a call is passed to."""
-    top = op
-    called = op.name == "func.call"
-    while top.parent is not None and not (called and top.name == "gpu.module"):
-        top = top.parent
-    if called:
-        path = [callee(op)]
-    else:
-        segments = list(op.attributes["operandSegmentSizes"])
-        number -= sum(segments[:_KERNEL_OPERANDS])
-        path = [part.strip('@"') for part in str(op.attributes["kernel"]).split("::")]
-    for name in path:
-        inner = [op.operation for op in top.regions[0].blocks[0]]
-        found = [op for op in inner if symbol_name(op) == name and op.regions and op.regions[0].blocks]
-        if not found:
-            return None
-        top = found[0]
-    arguments = top.regions[0].blocks[0].arguments
-    return arguments[number] if 0 <= number < len(arguments) else None
 
 
 def _owner(values: list[ir.Value]) -> str:
@@ -215,15 +147,10 @@ def _owner(values: list[ir.Value]) -> str:
 
 
 def _origin(value: ir.Value) -> str:
+    value = viewed_memory(value)
     op = defining_op(value)
-    while op is not None and op.name in VIEWS:
-        value = op.operands[0]
-        op = defining_op(value)
     if op is None:
-        block = ir.BlockArgument(value).owner
-        return (
-            "argument"
-            if block.owner.operation.name == "func.func" and block == block.region.blocks[0]
-            else ""
-        )
+        block = value.owner
+        is_entry = block.owner.operation.name == "func.func" and block == block.region.blocks[0]
+        return "argument" if is_entry else ""
     return "device" if op.name == "gpu.alloc" else _OWNERS.get(op.name, "")

@@ -6,12 +6,18 @@ nothing waits for, and a main that takes memory, which nothing passes to it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mlir import ir
 
 from gpubuild.engine.ir.diagnostics import SourceText, about
-from gpubuild.engine.ir.query import VIEWS, defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import (
+    VIEWS,
+    defining_op,
+    host_operations,
+    matching,
+    operations,
+    symbol_name,
+    viewed_memory,
+)
 from gpubuild.engine.source.launch_checks import argument_values, launches
 from gpubuild.errors import Diagnostic
 
@@ -33,8 +39,7 @@ _MAY_REGISTER = frozenset({"gpu.host_register", "func.call", "func.call_indirect
 
 def find_mapped_loops(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about loops in host code that are mapped to workgroups or work-items."""
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    loops = [op for top in tops for op in matching(top, _is_mapped)]
+    loops = filter(_is_mapped, host_operations(module))
     return [
         _warning(
             op,
@@ -60,7 +65,7 @@ def find_main_with_memory(module: ir.Module, source: SourceText) -> list[Diagnos
         op = view.operation
         if op.name != "func.func" or symbol_name(op) != "main" or "llvm.emit_c_interface" in op.attributes:
             continue
-        inputs = ir.FunctionType(ir.TypeAttr(op.attributes["function_type"]).value).inputs
+        inputs = op.attributes["function_type"].value.inputs
         if op.regions[0].blocks and any(isinstance(kind, ir.ShapedType) for kind in inputs):
             message = (
                 "as the main of a program this gets no memory: allocate it inside, or rename the "
@@ -81,7 +86,7 @@ def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     found = []
     for launch, kernel in launched:
         for value in argument_values(launch):
-            root = _root(value)
+            root = viewed_memory(value)
             maker = defining_op(root)
             if maker is None or maker.name not in _MADE_BY_HOST or _may_be_registered(root):
                 continue
@@ -99,8 +104,9 @@ def find_host_memory(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about memory that is not freed by the operation that belongs to its allocation."""
     found = []
-    for op in _host_operations(module, tuple(_FREED_BY.values())):
-        maker = defining_op(_root(op.operands[-1]))
+    for op in host_operations(module):
+        freed = op.name in _FREED_BY.values()
+        maker = defining_op(viewed_memory(op.operands[-1])) if freed else None
         if maker is not None and (right := _FREED_BY.get(maker.name, op.name)) != op.name:
             message = f"this frees memory of '{maker.name}', which only '{right}' can free"
             found.append(_warning(op, message, source))
@@ -110,7 +116,7 @@ def find_wrong_frees(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 def find_unawaited(module: ir.Module, source: SourceText) -> list[Diagnostic]:
     """Return warnings about copies to the host in functions that wait for nothing, and pass no token on."""
     found = []
-    for function in _host_operations(module, ("func.func",)):
+    for function in (op for op in host_operations(module) if op.name == "func.func"):
         copies = [op for op in operations(function, ("gpu.memcpy",)) if len(op.results) and _is_to_host(op)]
         if copies and not matching(function, _may_wait):
             message = "nothing waits for this copy: write `gpu.wait [%token]` before the host uses the memory"
@@ -119,7 +125,7 @@ def find_unawaited(module: ir.Module, source: SourceText) -> list[Diagnostic]:
 
 
 def _is_to_host(copy: ir.Operation) -> bool:
-    target = _root(copy.operands[-2])
+    target = viewed_memory(copy.operands[-2])
     maker = defining_op(target)
     if maker is None:
         return bool(target.owner.owner.operation.name == "func.func")
@@ -135,18 +141,6 @@ def _may_wait(op: ir.Operation) -> bool:
     return op.name in _LEAVE and any(str(operand.type) == _TOKEN_TYPE for operand in op.operands)
 
 
-def _host_operations(module: ir.Module, names: tuple[str, ...]) -> list[ir.Operation]:
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    return [op for top in tops for op in operations(top, names)]
-
-
-def _root(value: ir.Value) -> ir.Value:
-    """Return the memory that ``value`` is a view of."""
-    while (op := defining_op(value)) is not None and op.name in VIEWS and len(op.operands):
-        value = op.operands[0]
-    return value
-
-
 def _may_be_registered(value: ir.Value) -> bool:
     for use in value.uses:
         op = use.owner.operation
@@ -156,8 +150,8 @@ def _may_be_registered(value: ir.Value) -> bool:
 
 
 def _global_name(op: ir.Operation) -> str:
-    return str(ir.FlatSymbolRefAttr(op.attributes["name"]).value)
+    return str(op.attributes["name"].value)
 
 
 def _warning(op: ir.Operation, message: str, source: SourceText) -> Diagnostic:
-    return replace(about(op, message, source), severity="warning")
+    return about(op, message, source, severity="warning")

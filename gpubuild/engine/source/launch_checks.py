@@ -8,31 +8,32 @@ A ``known_grid_size`` that contradicts a launch is removed: LLVM relies on it an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 
 from mlir import ir
 
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.query import (
+    BLOCK,
+    DYNAMIC_SIZE,
+    GRID,
+    KERNEL_OPERANDS,
     constant_integer,
     defining_op,
+    host_operations,
     kernel_functions,
-    operations,
+    launch_operands,
     scalar_bits,
     symbol_name,
 )
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import Diagnostic
 
 MAX_WORK_ITEMS = 1024  # of a workgroup, in CUDA, HIP and the runtime's CPU device
 KNOWN_SIZES = ("known_block_size", "gpu.known_block_size")
 _KNOWN_GRIDS = ("known_grid_size", "gpu.known_grid_size")
 _RETURNS_NOTHING = "!llvm.func<void ("
 _DYNAMIC_MEMORY = "gpu.dynamic_shared_memory"
-_SEGMENTS = "operandSegmentSizes"
-_GRID, _BLOCK, _DYNAMIC_SIZE, _ARGUMENTS = 1, 4, 10, 11  # groups of operands, after tokens
-_INDEX_BITS = 64
 _LARGE_GRID = 1024  # workgroups
 _DEPTH = 8  # most operations between a number and its constants
 _CONSTANTS = frozenset({"arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant"})
@@ -64,17 +65,17 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 def grid(launch: ir.Operation) -> list[int | None]:
     """Return the workgroups in x, y and z; ``None`` if unknown."""
-    return _numbers(launch, _GRID, 3)
+    return [number(value) for value in _operands(launch, GRID, 3)]
 
 
 def block(launch: ir.Operation) -> list[int | None]:
     """Return the work-items of a workgroup in x, y and z; ``None`` if unknown."""
-    return _numbers(launch, _BLOCK, 3)
+    return [number(value) for value in _operands(launch, BLOCK, 3)]
 
 
 def arguments(launch: ir.Operation) -> list[int | None]:
     """Return the arguments of the kernel that are known numbers; ``None`` for others."""
-    return _numbers(launch, _ARGUMENTS, 1)
+    return [number(value) for value in argument_values(launch)]
 
 
 def kernel_name(kernels: ir.Operation, function: ir.Operation) -> str:
@@ -87,18 +88,11 @@ def shape(extents: Sequence[int | None]) -> str:
     return " x ".join("?" if extent is None else str(extent) for extent in extents)
 
 
-def bits(kind: ir.Type) -> int:
-    """Return the width of an integer or index; 0 for other types."""
-    if isinstance(kind, ir.IndexType):
-        return _INDEX_BITS
-    return int(ir.IntegerType(kind).width) if isinstance(kind, ir.IntegerType) else 0
-
-
 def constant(value: ir.Value) -> int | None:
     """Return the unsigned value of a constant integer, else ``None``."""
     if isinstance(value.owner, ir.Block) or value.owner.name not in _CONSTANTS:
         return None
-    width, attribute = bits(value.type), value.owner.attributes["value"]
+    width, attribute = scalar_bits(value.type), value.owner.attributes["value"]
     if not width or not isinstance(attribute, ir.IntegerAttr | ir.BoolAttr):
         return None
     return int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
@@ -112,13 +106,13 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
         return known
     op = value.owner.operation
     fold = (lambda a: a) if op.name in _CASTS else _FOLDS.get(op.name)
-    width = bits(value.type)
+    width = scalar_bits(value.type)
     if fold is None or not width:
         return None
     numbers = []
     for operand in op.operands:
         found = number(operand, depth=depth - 1)
-        if found is None or found >> (bits(operand.type) - 1):
+        if found is None or found >> (scalar_bits(operand.type) - 1):
             return None  # unknown or negative
         numbers.append(found)
     try:
@@ -130,23 +124,16 @@ def number(value: ir.Value, *, depth: int = _DEPTH) -> int | None:
 
 def argument_values(launch: ir.Operation) -> list[ir.Value]:
     """Return the arguments of the kernel."""
-    return _operands(launch, _ARGUMENTS, 1)
-
-
-def _numbers(launch: ir.Operation, group: int, groups: int) -> list[int | None]:
-    return [number(value) for value in _operands(launch, group, groups)]
+    return _operands(launch, KERNEL_OPERANDS, 1)
 
 
 def _operands(launch: ir.Operation, group: int, groups: int) -> list[ir.Value]:
-    sizes = list(launch.attributes[_SEGMENTS])
-    first, end = sum(sizes[:group]), sum(sizes[: group + groups])
-    return list(launch.operands)[first:end]
+    return [launch.operands[number] for number in launch_operands(launch, group, groups)]
 
 
 def launches(module: ir.Module) -> list[tuple[ir.Operation, str]]:
     """Return the launches of host code, each with the name of its kernel."""
-    tops = [view.operation for view in module.body if view.operation.name != "gpu.module"]
-    found = [op for top in tops for op in operations(top, ("gpu.launch_func",))]
+    found = [op for op in host_operations(module) if op.name == "gpu.launch_func"]
     return [(op, str(op.attributes["kernel"])) for op in found]
 
 
@@ -182,12 +169,11 @@ def refuse_impossible(module: ir.Module, source: SourceText) -> None:
             else:
                 continue
             found.append(about(op, f"kernel @{symbol_name(op)} {reason}", source))
-    if found:
-        raise StepError(
-            "the file has a kernel that cannot be launched",
-            diagnostics=found,
-            hint="give it a body, store its result through a pointer, or remove `gpu.kernel`",
-        )
+    refuse(
+        "the file has a kernel that cannot be launched",
+        found,
+        "give it a body, store its result through a pointer, or remove `gpu.kernel`",
+    )
 
 
 def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]:
@@ -204,7 +190,7 @@ def drop_contradicted(module: ir.Module, source: SourceText) -> list[Diagnostic]
             del functions[name].attributes[key]
         has = " and ".join(f"{key} is {shape(sizes)}" for key, sizes in written.items())
         message = f"{name}: {has}, and this launch has {shape(extents)}: the kernel's attribute is ignored"
-        warnings.append(replace(about(launch, message, source), severity="warning"))
+        warnings.append(about(launch, message, source, severity="warning"))
     return warnings
 
 
@@ -218,7 +204,7 @@ def find_single(module: ir.Module, source: SourceText) -> list[Diagnostic]:
                 f"{name}: {workgroups} workgroups of one work-item: a GPU runs at least 32 work-items at a "
                 "time, so that most of it does nothing (use workgroups of 64 to 256 work-items)"
             )
-            warnings.append(replace(about(launch, message, source), severity="warning"))
+            warnings.append(about(launch, message, source, severity="warning"))
     return warnings
 
 
@@ -249,12 +235,11 @@ def refuse_oversized(module: ir.Module, source: SourceText) -> None:
             found[about(launch, message, source)] = None
     for name, written in known.items():
         check(functions[name], name, written)
-    if found:
-        raise StepError(
-            "the file has a launch that no device can do",
-            diagnostics=found,
-            hint="use more and smaller workgroups, of the size that the kernel declares",
-        )
+    refuse(
+        "the file has a launch that no device can do",
+        list(found),
+        "use more and smaller workgroups, of the size that the kernel declares",
+    )
 
 
 def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
@@ -265,17 +250,17 @@ def refuse_missing_memory(module: ir.Module, source: SourceText) -> None:
         needed = _bytes_used(functions[name]) if name in functions else 0
         if not needed:
             continue
-        given = _bytes_given(launch)
+        size = launch_operands(launch, DYNAMIC_SIZE)
+        given = constant_integer(launch.operands[size.start]) if size else 0
         if given is not None and given < needed:
             has = f"{given} bytes of" if given else "no"
             message = f"the launch gives {name} {has} dynamic workgroup memory; it uses {needed} bytes"
             found.append(about(launch, message, source))
-    if found:
-        raise StepError(
-            "the file has a launch with too little workgroup memory",
-            diagnostics=found,
-            hint="write `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
-        )
+    refuse(
+        "the file has a launch with too little workgroup memory",
+        found,
+        "write `dynamic_shared_memory_size %bytes` (an i32) before the launch's arguments",
+    )
 
 
 def _bytes_used(kernel: ir.Operation) -> int:
@@ -285,15 +270,8 @@ def _bytes_used(kernel: ir.Operation) -> int:
         op = view.operation
         if op.name != "memref.view" or len(op.operands) != 2:
             continue
-        maker, kind = defining_op(op.operands[0]), ir.MemRefType(op.results[0].type)
+        maker, kind = defining_op(op.operands[0]), op.results[0].type
         shift, width = constant_integer(op.operands[1]), scalar_bits(kind.element_type)
         if maker is not None and maker.name == _DYNAMIC_MEMORY and shift is not None and width:
             ends.append(shift + prod(kind.shape) * -(-width // 8))
     return max(ends)
-
-
-def _bytes_given(launch: ir.Operation) -> int | None:
-    segments = list(launch.attributes[_SEGMENTS])
-    if not segments[_DYNAMIC_SIZE]:
-        return 0
-    return constant_integer(launch.operands[sum(segments[:_DYNAMIC_SIZE])])

@@ -13,9 +13,9 @@ from mlir._mlir_libs._mlirDialectsGPU import ObjectAttr
 
 from gpubuild.engine.host import interface
 from gpubuild.engine.ir import contexts, locations, user_pipeline, value_names
-from gpubuild.engine.ir.diagnostics import SourceText, about
+from gpubuild.engine.ir.diagnostics import SourceText, about, refuse
 from gpubuild.engine.ir.older_forms import KERNEL_MODULE, form_of_today
-from gpubuild.engine.ir.query import matching, operations, symbol_name
+from gpubuild.engine.ir.query import enclosing, matching, operations, symbol_name
 from gpubuild.engine.ir.resources import SourceResources
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import constants, exports, host_work, launch_checks, source_checks, tensors
@@ -26,7 +26,7 @@ from gpubuild.engine.source.module_index import (
     has_bitcode,
     vendor_of,
 )
-from gpubuild.errors import Diagnostic, StepError
+from gpubuild.errors import Diagnostic
 from gpubuild.model.project import TENSOR_PIPELINES
 from gpubuild.model.step import OutlineParams
 from gpubuild.support.frozen import frozen
@@ -64,19 +64,15 @@ def run(params: OutlineParams, io: StepIO) -> None:
     lines = SourceText(text, name)
     names: dict[str, list[str]] = {}  # of arguments
     with contexts.context():
-
-        def settle(module: ir.Module) -> None:
-            resources.settle(module, lines)
-            if exports.ATTRIBUTE in text or "kernel" in text:
-                names.update(value_names.argument_names(module, text, name))
-            if params.names:
-                value_names.name_values(module, text, name)
-                value_names.write_argument_names(module)
-
         with io.stage("parse"):
             source_checks.check_source(text, lines, name)
-            module = contexts.parse(text, source_name=name, settle=settle)
-            if params.names or value_names.ARGUMENTS in text:
+            module = contexts.parse(text, source_name=name)
+            resources.settle(module, lines)
+            if exports.ATTRIBUTE in text or "kernel" in text:
+                names = value_names.argument_names(module, text, name)
+            if params.names:
+                value_names.name_values(module, text, name)
+            if value_names.ARGUMENTS in text:
                 value_names.read_argument_names(module)
             if constants.ATTRIBUTE in text:
                 constants.set_values(module, params.constants, lines)
@@ -268,12 +264,11 @@ def _refuse_kernel_modules(source: _Source) -> None:
         about(op, f"{KERNEL_MODULE!r} has no meaning in this MLIR", source.lines)
         for op in matching(source.module.operation, lambda op: KERNEL_MODULE in op.attributes)
     ]
-    if found:
-        raise StepError(
-            f"a module of kernels is marked by {KERNEL_MODULE!r}",
-            diagnostics=found,
-            hint=f"{form_of_today(KERNEL_MODULE)} (this is a form of an older MLIR)",
-        )
+    refuse(
+        f"a module of kernels is marked by {KERNEL_MODULE!r}",
+        found,
+        f"{form_of_today(KERNEL_MODULE)} (this is a form of an older MLIR)",
+    )
 
 
 def _refuse_nested_launches(launches: Iterable[ir.Operation], source: _Source) -> None:
@@ -281,23 +276,13 @@ def _refuse_nested_launches(launches: Iterable[ir.Operation], source: _Source) -
     found = [
         about(op, f"'{op.name}' inside a kernel: kernels cannot launch kernels", source.lines)
         for op in launches
-        if _in_kernel(op)
+        if enclosing(op.parent, (_LAUNCH, "gpu.module")) is not None
     ]
-    if found:
-        raise StepError(
-            "a launch is inside a kernel",
-            diagnostics=found,
-            hint="launch it from host code, after the outer kernel, or call a function of the gpu.module",
-        )
-
-
-def _in_kernel(op: ir.Operation) -> bool:
-    parent = op.parent
-    while parent is not None:
-        if parent.name in ("gpu.launch", "gpu.module"):
-            return True
-        parent = parent.parent
-    return False
+    refuse(
+        "a launch is inside a kernel",
+        found,
+        "launch it from host code, after the outer kernel, or call a function of the gpu.module",
+    )
 
 
 def _refuse_nested_modules(source: _Source) -> None:
@@ -314,12 +299,11 @@ def _refuse_nested_modules(source: _Source) -> None:
         return ir.WalkResult.SKIP if op.name.endswith(".func") else ir.WalkResult.ADVANCE
 
     top.walk(visit, ir.WalkOrder.PRE_ORDER)
-    if found:
-        raise StepError(
-            "gpu.modules must be at the top level of the file",
-            diagnostics=found,
-            hint="move them out of the inner builtin.module",
-        )
+    refuse(
+        "gpu.modules must be at the top level of the file",
+        found,
+        "move them out of the inner builtin.module",
+    )
 
 
 def _defines_main(op: ir.Operation) -> bool:

@@ -15,11 +15,14 @@ from gpubuild.engine.ir.query import (
     VIEWS,
     constant_integer,
     defining_op,
+    enclosing,
     first,
     is_outside,
     matching,
     operations,
+    terminator,
 )
+from gpubuild.engine.source.memory_uses import may_alias
 from gpubuild.engine.source.register_tiles import tile_of
 from gpubuild.support.frozen import frozen
 
@@ -31,17 +34,7 @@ _MAY_USE_MEMORY = ("memref", "vector", "func", "gpu", "linalg")
 # Dialects of the operations that a kernel may contain.
 _IN_KERNELS = frozenset({"arith", "math", "memref", "scf", "affine", "index", "complex", "vector"})
 _NOT_IN_KERNELS = frozenset({"memref.alloc", "memref.dealloc", "memref.copy", "memref.realloc", "scf.forall"})
-_ALLOCATIONS = frozenset({"memref.alloc", "memref.alloca", "memref.get_global", "gpu.alloc"})
 _LAUNCH_SEGMENTS = (0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
-
-
-def root(value: ir.Value) -> ir.Value:
-    """Return the memref that ``value`` is a view of."""
-    op = defining_op(value)
-    while op is not None and op.name in VIEWS:
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
 
 
 def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
@@ -55,9 +48,9 @@ def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
         if op.block != always:
             continue
         loops: dict[int, list[tuple[ir.Value, int]]] = {}
-        for value, attribute in zip(op.operands, ir.ArrayAttr(op.attributes["indexing_maps"]), strict=True):
+        for value, attribute in zip(op.operands, op.attributes["indexing_maps"], strict=True):
             if isinstance(value.type, ir.MemRefType):
-                for number, expression in enumerate(ir.AffineMapAttr(attribute).value.results):
+                for number, expression in enumerate(attribute.value.results):
                     if isinstance(expression, ir.AffineDimExpr):
                         loop = expression.position
                         loops.setdefault(loop, []).append((value, number))
@@ -78,7 +71,7 @@ def shared_extents(function: ir.Operation) -> list[list[tuple[int, int]]]:
 def _extent_of(value: ir.Value, dimension: int) -> tuple[ir.Value, int] | None:
     """Return the memref, and its dimension, of which an allocation has this dynamic extent."""
     op = defining_op(value)
-    kind = ir.MemRefType(value.type)
+    kind = value.type
     if op is None or op.name != "memref.alloc" or not kind.is_dynamic_dim(dimension):
         return None
     size = defining_op(op.operands[sum(kind.is_dynamic_dim(n) for n in range(dimension))])
@@ -179,59 +172,6 @@ def _is_own(element: tuple[tuple[str, int] | None, ...], rank: int) -> bool:
     return None not in element and all(("dimension", number) in element for number in range(rank))
 
 
-def may_alias(left: ir.Value, right: ir.Value) -> bool:
-    """Return whether two memrefs may share elements.
-
-    Allocations and constants are memory of their own. So are the arguments of functions that return
-    results, see ``bufferize.result``. A choice is one of its arms; other memrefs may be any memory.
-    """
-    some, others = _origins(root(left)), _origins(root(right))
-    if some is None or others is None:
-        return True
-    return any(a == b or not (_is_apart(a) or _is_apart(b)) for a in some for b in others)
-
-
-def _origins(value: ir.Value) -> list[ir.Value] | None:
-    """Return what ``value`` may be: allocations, variables, arguments of the function; none if unknown."""
-    op = defining_op(value)
-    if op is None:
-        function = value.owner.owner.operation
-        is_argument = function.name == "func.func" and value.owner == function.regions[0].blocks[0]
-        return [value] if is_argument else None
-    if op.name in _ALLOCATIONS:
-        return [value]
-    if op.name == "arith.select":
-        arms = list(op.operands)[1:]
-    elif op.name in ("scf.if", "scf.index_switch"):
-        number = ir.OpResult(value).result_number
-        arms = [list(region.blocks[0])[-1].operands[number] for region in op.regions]
-    else:
-        return None
-    found: list[ir.Value] = []
-    for arm in arms:
-        origins = _origins(root(arm))
-        if origins is None:
-            return None
-        found += origins
-    return found
-
-
-def _is_apart(value: ir.Value) -> bool:
-    return defining_op(value) is not None or is_result(value)
-
-
-def is_result(value: ir.Value) -> bool:
-    """Return whether ``value`` is an argument that bufferization made of a function's result."""
-    block = value.owner
-    function = block.owner.operation if isinstance(block, ir.Block) else None
-    if function is None or function.name != "func.func" or "arg_attrs" not in function.attributes:
-        return False
-    if block != function.regions[0].blocks[0]:
-        return False
-    number = ir.BlockArgument(value).arg_number
-    return "bufferize.result" in ir.DictAttr(ir.ArrayAttr(function.attributes["arg_attrs"])[number])
-
-
 def _merge(before: ir.Operation, after: ir.Operation) -> None:
     """Put the body of ``before`` in front of that of ``after``."""
     old, new = before.regions[0].blocks[0], after.regions[0].blocks[0]
@@ -291,16 +231,16 @@ def _with_value(loop: ir.Operation, store: ir.Operation, loads: Sequence[ir.Oper
     for mine, other in zip(old.arguments, list(block.arguments)[:-1], strict=True):
         mine.replace_all_uses_with(other)
     for load in loads:
-        load.results[0].replace_all_uses_with(block.arguments[len(block.arguments) - 1])
+        load.results[0].replace_all_uses_with(block.arguments[-1])
         load.erase()
     value = store.operands[0]  # which a load may have been
     store.erase()
-    yielded = list(old)[-1].operation
+    yielded = terminator(old)
     inside = emit.inside(block)
     for op in list(old)[:-1]:
         block.append(op.operation)
     inside.op("scf.yield", [*yielded.operands, value], [])
-    emit.op("memref.store", [new.results[len(new.results) - 1], memory, *indices], [])
+    emit.op("memref.store", [new.results[-1], memory, *indices], [])
     for mine, other in zip(loop.results, list(new.results)[:-1], strict=True):
         mine.replace_all_uses_with(other)
     loop.erase()
@@ -380,12 +320,7 @@ def map_to_launches(function: ir.Operation, module: str, warn: Callable[[ir.Oper
 
 def inside_parallel(op: ir.Operation) -> bool:
     """Return whether ``op`` is in a loop that becomes a kernel, or in a kernel."""
-    parent = op.parent
-    while parent is not None:
-        if parent.operation.name in (_LOOP, "gpu.launch"):
-            return True
-        parent = parent.operation.parent
-    return False
+    return enclosing(op.parent, (_LOOP, "gpu.launch")) is not None
 
 
 def _refusal(loop: ir.Operation) -> str:

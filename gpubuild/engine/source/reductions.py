@@ -15,7 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.memrefs import reinterpreted
-from gpubuild.engine.ir.query import defining_op, element_type, operations
+from gpubuild.engine.ir.query import defining_op, element_type, is_contiguous, operations
 from gpubuild.engine.source.parallel_loops import WIDTH, inside_parallel, parallel_loop
 from gpubuild.support.frozen import frozen
 
@@ -53,7 +53,7 @@ def move_inside(function: ir.Operation) -> None:
     Around a parallel loop they would stay on the host, which then launches it in each iteration.
     """
     for op in operations(function, ("linalg.generic",)):
-        kinds = ir.ArrayAttr(op.attributes["iterator_types"])
+        kinds = op.attributes["iterator_types"]
         is_reduced = ["reduction" in str(kind) for kind in kinds]
         order = sorted(range(len(kinds)), key=lambda number: is_reduced[number])
         if order == list(range(len(kinds))):
@@ -61,9 +61,7 @@ def move_inside(function: ir.Operation) -> None:
         moved = ir.AffineMap.get(
             len(order), 0, [ir.AffineDimExpr.get(order.index(n)) for n in range(len(order))]
         )
-        maps = [
-            ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])
-        ]
+        maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
         op.attributes["iterator_types"] = ir.ArrayAttr.get([kinds[number] for number in order])
         op.attributes["indexing_maps"] = ir.ArrayAttr.get(
             [
@@ -72,7 +70,7 @@ def move_inside(function: ir.Operation) -> None:
             ]
         )
         for index in operations(op, ("linalg.index",)):
-            number = order.index(ir.IntegerAttr(index.attributes["dim"]).value)
+            number = order.index(index.attributes["dim"].value)
             index.attributes["dim"] = ir.IntegerAttr.get(index.attributes["dim"].type, number)
 
 
@@ -86,7 +84,7 @@ def split(function: ir.Operation) -> None:
 
 
 def _found(op: ir.Operation) -> _Reduction | None:
-    kinds = ["reduction" in str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+    kinds = ["reduction" in str(kind) for kind in op.attributes["iterator_types"]]
     first = kinds.index(True) if True in kinds else len(kinds)
     reduced = tuple(range(first, len(kinds)))
     *inputs, output = op.operands
@@ -95,21 +93,21 @@ def _found(op: ir.Operation) -> _Reduction | None:
         return None
     if not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
         return None
-    maps = [ir.AffineMapAttr(attribute).value for attribute in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    maps = [attribute.value for attribute in op.attributes["indexing_maps"]]
     if not all(isinstance(one, ir.AffineDimExpr) for results in maps for one in results.results):
         return None
     loops = [tuple(one.position for one in results.results) for results in maps]
     lengths = []
     for value, used in zip(inputs, loops, strict=False):
-        kind, kept = ir.MemRefType(value.type), used[: -len(reduced)]
+        kind, kept = value.type, used[: -len(reduced)]
         if set(used).isdisjoint(reduced):
             continue
         if used[len(kept) :] != reduced or not set(kept).isdisjoint(reduced):
             return None
-        if len(reduced) > 1 and kind.layout != ir.MemRefType.get(kind.shape, kind.element_type).layout:
+        if len(reduced) > 1 and not is_contiguous(kind):
             return None
         lengths.append(kind.shape[len(kept) :])
-    results = ir.MemRefType(output.type).shape
+    results = output.type.shape
     if not lengths or loops[-1] != tuple(range(first)) or not _is_worthwhile(results, lengths[0]):
         return None
     return _Reduction(
@@ -159,7 +157,7 @@ def _split(found: _Reduction) -> None:
     neutral = _neutral(found.combine.name, kind)
     inputs = [(_collapsed(emit, value, used, found.first), used) for value, used in found.inputs]
     length = next(_last_extent(emit, value) for value, used in inputs if found.first in used)
-    results = ir.MemRefType(found.output.type).shape
+    results = found.output.type.shape
     extents = [emit.constant(extent) for extent in results]
     columns, one = emit.constant(WIDTH), emit.constant(1)
     rows = emit.binary("arith.divsi", length, columns)
@@ -190,7 +188,7 @@ def _split(found: _Reduction) -> None:
                 )
                 for value, used in inputs
             ]
-            return _inlined(at, body, [*values, so_far])
+            return at.inline(body, [*values, so_far])[0]
 
         start = inside.binary("arith.muli", group, height)
         begin = [inside.constant(neutral, kind)]
@@ -241,12 +239,9 @@ def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int
     """
     if first not in used or used[-1] == first:
         return value
-    kind, kept = ir.MemRefType(value.type), used.index(first)
-    index = ir.IndexType.get()
+    kind, kept = value.type, used.index(first)
     extents = [
-        emit.value("memref.dim", [value, emit.constant(number)], index)
-        if kind.is_dynamic_dim(number)
-        else emit.constant(kind.shape[number])
+        emit.extent(value, number) if kind.is_dynamic_dim(number) else emit.constant(kind.shape[number])
         for number in range(kind.rank)
     ]
     whole = prod(kind.shape[kept:])
@@ -261,10 +256,10 @@ def _collapsed(emit: Emitter, value: ir.Value, used: tuple[int, ...], first: int
 
 
 def _last_extent(emit: Emitter, value: ir.Value) -> ir.Value:
-    kind = ir.MemRefType(value.type)
+    kind = value.type
     if not kind.is_dynamic_dim(kind.rank - 1):
         return emit.constant(kind.shape[-1])
-    return emit.value("memref.dim", [value, emit.constant(kind.rank - 1)], ir.IndexType.get())
+    return emit.extent(value, kind.rank - 1)
 
 
 def _parallel(
@@ -274,15 +269,3 @@ def _parallel(
     inside = emit.inside(block)
     body(inside, list(block.arguments))
     inside.op("scf.reduce", [], [])
-
-
-def _inlined(emit: Emitter, body: ir.Block, values: Sequence[ir.Value]) -> ir.Value:
-    """Copy the operations of ``body`` with ``values`` for its arguments; return what it yields."""
-    known = dict(zip(body.arguments, values, strict=True))
-    *inner, end = (op.operation for op in body)
-    for op in inner:
-        copy = emit.copy(op)
-        for number, operand in enumerate(op.operands):
-            copy.operands[number] = known.get(operand, operand)
-        known |= dict(zip(op.results, copy.results, strict=True))
-    return known[end.operands[0]]

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from mlir import ir
 
-from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position
+from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, file_position, refuse
 from gpubuild.errors import Diagnostic, Location, StepError
 from gpubuild.support.text import any_of, similarity
 from gpubuild.targets.registry import vendors
@@ -60,7 +60,7 @@ def find_misspelt(module: ir.Module, source: SourceText) -> list[Diagnostic]:
             found += _warnings(inner.operation, (*_KERNEL, *_FUNCTION), source)
             given = inner.attributes.get("arg_attrs")
             if isinstance(given, ir.ArrayAttr):
-                names = [item.name for attributes in given for item in ir.DictAttr(attributes)]
+                names = [item.name for attributes in given for item in attributes]
                 found += _warnings(inner.operation, _ARGUMENT, source, names, closed=("gpubuild",))
     return list(dict.fromkeys(found))
 
@@ -197,8 +197,7 @@ def _refuse_undecodable(text: str, source: SourceText, name: str) -> None:
         if len(found) < _MOST_LISTED and match[1] and not _is_utf8(match[2]):
             message = f'{_READ_AS_TEXT[match[1]]} "{match[2]}" is not UTF-8'
             found.append(_at(match.start(2) - 1, message, text, source, name))
-    if found:
-        raise StepError(_WHAT, diagnostics=found, hint="bytes are written \\HH; `ü` needs no escape")
+    refuse(_WHAT, found, "bytes are written \\HH; `ü` needs no escape")
 
 
 _TARGET = re.compile(rf"//[^\n]*|#(\w+)\.target<((?:[^<>\"]|{_STRING})*)>")

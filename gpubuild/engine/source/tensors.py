@@ -7,7 +7,7 @@ One table of passes serves both. Upstream's fuse, bufferize and make loops. Kern
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -15,7 +15,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass, run_passes, selected, upstream
-from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name
+from gpubuild.engine.ir.query import defining_op, matching, operations, symbol_name, viewed_memory
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.source import (
     carried_tensors,
@@ -25,7 +25,7 @@ from gpubuild.engine.source import (
     reductions,
     token_chains,
 )
-from gpubuild.engine.source.exports import PRINTS
+from gpubuild.engine.source.memory_uses import PRINTS
 from gpubuild.errors import StepError
 
 # Control flow is lowered first: passes to linalg refuse its tosa.yield.
@@ -96,7 +96,7 @@ class TensorLowering:
     def warn(self, op: ir.Operation, message: str) -> None:
         """Report a warning at the location of ``op``."""
         if self.io is not None:
-            self.io.warn(replace(about(op, message, self.source), severity="warning").render())
+            self.io.warn(about(op, message, self.source, severity="warning").render())
 
 
 def run(module: ir.Module, name: str, source: SourceText, io: StepIO) -> None:
@@ -139,14 +139,14 @@ def _keep_arguments(module: ir.Module, _: TensorLowering) -> None:
         given = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(kinds)
         found = []
         for kind, attributes in zip(kinds, given, strict=True):
-            named = {a.name: a.attr for a in ir.DictAttr(attributes)} if attributes else {}
+            named = {a.name: a.attr for a in attributes} if attributes else {}
             if isinstance(kind, ir.RankedTensorType):
                 named.setdefault(writable, ir.BoolAttr.get(False))
             found.append(ir.DictAttr.get(named))
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(found)
     reads = ir.ArrayAttr.get([ir.DictAttr.get({"bufferization.access": ir.StringAttr.get("read")})])
     for function in operations(module.operation, ("func.func",)):
-        kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+        kind = function.attributes["function_type"].value
         is_print = PRINTS.fullmatch(symbol_name(function)) and not function.regions[0].blocks
         if is_print and [type(of) for of in kind.inputs] == [ir.UnrankedTensorType]:
             function.attributes["arg_attrs"] = reads
@@ -192,7 +192,7 @@ def _without_parallel_loops(module: ir.Module) -> list[ir.Operation]:
     def only_reduces(op: ir.Operation) -> bool:
         if op.name != "linalg.generic":
             return False
-        kinds = [str(kind) for kind in ir.ArrayAttr(op.attributes["iterator_types"])]
+        kinds = [str(kind) for kind in op.attributes["iterator_types"]]
         return bool(kinds) and not any("parallel" in kind for kind in kinds)
 
     return matching(module.operation, only_reduces)
@@ -218,7 +218,7 @@ def _map_to_launches(module: ir.Module, state: TensorLowering) -> None:
 def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
     for launch in operations(module.operation, ("gpu.launch_func",)):
         for value in launch.operands:
-            if isinstance(parallel_loops.root(value).type, ir.UnrankedMemRefType):
+            if isinstance(viewed_memory(value).type, ir.UnrankedMemRefType):
                 cast = value.owner.operation
                 raise StepError(
                     "kernels cannot use memory of unknown rank",
@@ -226,12 +226,7 @@ def _use_device_memory(module: ir.Module, state: TensorLowering) -> None:
                     hint="give it a rank where it comes from, such as memref<?x?xf32> for memref<*xf32>",
                 )
     for function in _defined(module):
-        device_memory.use_device_memory(function, module.operation)
-
-
-def _split_chains(module: ir.Module, _: TensorLowering) -> None:
-    for function in _defined(module):
-        token_chains.split_chains(function, module.operation)
+        device_memory.use_device_memory(function)
 
 
 def _each_function(change: Callable[[ir.Operation], None]) -> Callable[[ir.Module, TensorLowering], None]:
@@ -266,5 +261,5 @@ PASSES: tuple[Pass[TensorLowering], ...] = (
     upstream("outline-kernels", _OUTLINE),
     Pass(name="use-device-memory", run=_use_device_memory),
     upstream("async-regions", _ASYNC),
-    Pass(name="split-token-chains", run=_split_chains),
+    Pass(name="split-token-chains", run=_each_function(token_chains.split_chains)),
 )

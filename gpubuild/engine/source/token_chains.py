@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.memrefs import MIRROR
-from gpubuild.engine.ir.query import callee, defining_op, matching
-from gpubuild.engine.source.device_memory import CONSTANT_COPY, written_arguments
-from gpubuild.engine.source.parallel_loops import is_result, root
+from gpubuild.engine.ir.query import defining_op, matching, viewed_memory
+from gpubuild.engine.source.memory_uses import Origins, may_share, origins, written_arguments
 
 _LAUNCH, _COPY, _ALLOC, _FREE = "gpu.launch_func", "gpu.memcpy", "gpu.alloc", "gpu.dealloc"
 _WORK = (_LAUNCH, _COPY, _ALLOC, _FREE)
 _TOKEN = "!gpu.async.token"  # noqa: S105 - a type
-_OWN = ("gpu.alloc", "memref.alloc", "memref.alloca")
-_TO_ADDRESS = ("llvm.inttoptr", "arith.index_cast")
 
 
 @dataclass(eq=False, slots=True)
@@ -36,20 +32,13 @@ class _Chain:
     done: set[_Work] = field(default_factory=set)  # what has run when its last operation runs
 
 
-class _Memory(NamedTuple):
-    """A memref that is no view: ``own`` memory, an ``argument``, a variable's ``@name``, or unknown."""
-
-    value: ir.Value
-    origin: str
-
-
 @dataclass(eq=False, slots=True)
 class _Work:
     """An operation of a chain, and those that it must follow."""
 
     op: ir.Operation
-    reads: list[_Memory]
-    writes: list[_Memory]
+    reads: list[Origins]
+    writes: list[Origins]
     needs: list[_Work] = field(default_factory=list)
     before: set[_Work] = field(default_factory=set)  # all that run before it, known when it is in a chain
     chain: _Chain | None = None
@@ -61,10 +50,10 @@ class _Work:
         return self.op.name == _ALLOC or (to_device and _is_on_device(self.op.operands[1]))
 
 
-def split_chains(function: ir.Operation, module: ir.Operation) -> None:
-    """Split each chain of tokens in ``function``; ``module`` contains the kernels."""
+def split_chains(function: ir.Operation) -> None:
+    """Split each chain of tokens in ``function``."""
     for end in matching(function, _is_end):
-        works = _chain_before(end, module)
+        works = _chain_before(end)
         if works:
             _Split(works, end).run()
 
@@ -73,14 +62,14 @@ def _is_end(op: ir.Operation) -> bool:
     return op.name == "gpu.wait" and not op.results and len(op.operands) == 1
 
 
-def _chain_before(end: ir.Operation, module: ir.Operation) -> list[_Work]:
+def _chain_before(end: ir.Operation) -> list[_Work]:
     """Return the operations that ``end`` waits for, in order; none if they are not one plain chain."""
     found: list[_Work] = []
     op = defining_op(end.operands[0])
     while op is not None and op.block == end.block and op.name in _WORK:
-        if len(list(op.results[len(op.results) - 1].uses)) != 1 or _tokens(op) != 1 or _is_shared(op):
+        if len(list(op.results[-1].uses)) != 1 or _tokens(op) != 1 or _is_shared(op):
             return []
-        found.append(_described(op, module))
+        found.append(_described(op))
         op = defining_op(op.operands[0])
     if op is None or op.name != "gpu.wait" or op.block != end.block or len(op.operands):
         return []
@@ -98,20 +87,18 @@ def _is_shared(op: ir.Operation) -> bool:
     return op.name == _ALLOC and "hostShared" in op.attributes
 
 
-def _described(op: ir.Operation, module: ir.Operation) -> _Work:
+def _described(op: ir.Operation) -> _Work:
     if op.name == _LAUNCH:
-        written = written_arguments(op, module)
+        written = written_arguments(op)
         memrefs = [(n, v) for n, v in enumerate(op.operands) if isinstance(v.type, ir.MemRefType)]
-        reads, writes = (
-            [root(v) for n, v in memrefs if (n in written) == is_written] for is_written in (False, True)
-        )
+        reads, writes = ([v for n, v in memrefs if (n in written) == it_is] for it_is in (False, True))
     elif op.name == _COPY:
-        reads, writes = [root(op.operands[2])], [root(op.operands[1])]
+        reads, writes = [op.operands[2]], [op.operands[1]]
         if MIRROR not in op.attributes:  # its memory of the host may be that which kernels use
-            reads, writes = (values + _mirrors(values[0]) for values in (reads, writes))
+            reads, writes = (values + _mirrors(viewed_memory(values[0])) for values in (reads, writes))
     else:
-        reads, writes = [], [op.results[0] if op.name == _ALLOC else root(op.operands[1])]
-    return _Work(op=op, reads=[_memory(v) for v in reads], writes=[_memory(v) for v in writes])
+        reads, writes = [], [op.results[0] if op.name == _ALLOC else op.operands[1]]
+    return _Work(op=op, reads=[origins(v) for v in reads], writes=[origins(v) for v in writes])
 
 
 def _mirrors(host: ir.Value) -> list[ir.Value]:
@@ -123,46 +110,11 @@ def _mirrors(host: ir.Value) -> list[ir.Value]:
 
 def _conflict(first: _Work, second: _Work) -> bool:
     pairs = ((first.writes, second.writes), (first.writes, second.reads), (first.reads, second.writes))
-    return any(_may_share(a, b) for left, right in pairs for a in left for b in right)
-
-
-def _may_share(left: _Memory, right: _Memory) -> bool:
-    """Return whether two memrefs may share elements."""
-    origins = (left.origin, right.origin)
-    if "own" in origins and "" not in origins:
-        return bool(left.value == right.value)
-    return not all(origin.startswith("@") for origin in origins) or left.origin == right.origin
-
-
-def _memory(value: ir.Value) -> _Memory:
-    return _Memory(value, _origin(value))
-
-
-def _origin(value: ir.Value) -> str:
-    op = defining_op(value)
-    if op is None:
-        function = value.owner.owner.operation
-        is_argument = function.name == "func.func" and value.owner == function.regions[0].blocks[0]
-        return "own" if is_result(value) else "argument" if is_argument else ""
-    if op.name == "memref.get_global":
-        return f"@{ir.FlatSymbolRefAttr(op.attributes['name']).value}"
-    return "own" if op.name in _OWN or _is_constant(op) else ""
-
-
-def _is_constant(op: ir.Operation) -> bool:
-    """Return whether ``op`` is the descriptor of a constant's copy on the device, which nothing writes."""
-    inner: ir.Operation | None = op
-    while inner is not None and inner.name == "llvm.insertvalue":
-        outer = defining_op(inner.operands[0])
-        is_first = outer is None or outer.name != "llvm.insertvalue"
-        inner = defining_op(inner.operands[1]) if is_first else outer
-    while inner is not None and inner.name in _TO_ADDRESS:
-        inner = defining_op(inner.operands[0])
-    return inner is not None and inner.name == "func.call" and callee(inner) == CONSTANT_COPY
+    return any(may_share(a, b) for left, right in pairs for a in left for b in right)
 
 
 def _is_on_device(value: ir.Value) -> bool:
-    op = defining_op(root(value))
+    op = defining_op(viewed_memory(value))
     return op is not None and op.name == _ALLOC
 
 
@@ -305,7 +257,7 @@ def _without_implied(works: list[_Work]) -> list[_Work]:
 
 
 def _token(op: ir.Operation) -> ir.Value:
-    return op.results[len(op.results) - 1]
+    return op.results[-1]
 
 
 def _last_token(work: _Work) -> ir.Value:

@@ -47,41 +47,8 @@ def test_every_op_is_located_in_the_named_file_even_with_several_at_top_level() 
         assert file_position(ops[1].operation.location) == ('odd "name\\.mlir', 5, 1)
 
 
-SINGLE = {
-    "module": "// why\nmodule @m attributes {test.a = 1 : i32} {\n" + SOURCE + "}",
-    "gpu.module": "gpu.module @m {\n  gpu.func @f(%x: i32) kernel {\n    gpu.return\n  }\n}",
-}
-
-
-@pytest.mark.parametrize("name", SINGLE)
-def test_a_single_operation_is_parsed_under_the_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with contexts.context():
-        module = contexts._parse_single(SINGLE[name], "k.mlir")
-        assert module is not None
-        found = contexts.located_text(module)
-    monkeypatch.setattr(contexts, "_parse_single", lambda *_: None)
-    with contexts.context():
-        assert contexts.located_text(contexts.parse(SINGLE[name], source_name="k.mlir")) == found
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        SOURCE,
-        SINGLE["gpu.module"] + SINGLE["gpu.module"].replace("@m", "@n"),
-        SINGLE["module"] + SINGLE["module"],
-        'module { func.func private @f() loc("x":1:2) }',
-        "module { memref.global @g : memref<1xi32> = dense_resource<r> }",
-        "module {",
-    ],
-)
-def test_other_texts_are_named_by_printing(text: str) -> None:
-    with contexts.context():
-        assert contexts._parse_single(text, "k.mlir") is None
-
-
 def test_implicit_terminators_are_located_in_the_source() -> None:
-    text = "module {\n\n\n  func.func @f(%c: i1) {\n    scf.if %c {\n    }\n    return\n  }\n}\n"
+    text = "\n\n\n  func.func @f(%c: i1) {\n    scf.if %c {\n    }\n    return\n  }\nfunc.func private @g()\n"
     with contexts.context():
         module = contexts.parse(text, source_name="k.mlir")
         (end,) = operations(module.operation, ("scf.yield",))
