@@ -16,6 +16,7 @@ from gpubuild.engine.backends.cpu.fission.applicability import inline_barrier_ca
 from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
 from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
 from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
+from gpubuild.engine.backends.cpu.fission.private_values import promote_private_memory
 from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
     count_in_indices,
@@ -153,6 +154,7 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
 )
 FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="add-workgroup-functions", run=add_workgroup_functions),
+    _each("promote-private-memory", promote_private_memory, when=_optimizes),
     _each("lift-control-flow", lift_branches),
     _each("while-to-for", count_loops),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),

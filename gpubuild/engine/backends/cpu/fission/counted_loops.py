@@ -25,6 +25,13 @@ def count_loops(function: ir.Operation) -> None:
             _replace(op, number)
 
 
+def can_be_found(loop: ir.Operation) -> bool:
+    """Return whether an ``scf.for`` becomes one again after it was made of branches."""
+    step = loop.operands[2]
+    is_safe = constant_integer(step) == 1 or scalar_bits(step.type) == INDEX_BITS
+    return "unsignedCmp" not in loop.attributes and is_safe and _is_positive(step)
+
+
 def _counter(op: ir.Operation) -> int | None:
     """Return which argument of the loop is a signed counter below a bound that the loop does not change."""
     before, after = (region.blocks[0] for region in op.regions)

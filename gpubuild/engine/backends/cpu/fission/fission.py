@@ -39,6 +39,7 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
 )
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange, has_interchangeable_loop
 from gpubuild.engine.backends.cpu.fission.masks import Mask
+from gpubuild.engine.backends.cpu.fission.private_values import has_private_sums, promote_private_memory
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
     has_branches,
     lift_branches,
@@ -98,7 +99,7 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
             continue
-        has_loops = has_branches(kernel) or bool(named(kernel, {"scf.while"}))
+        has_loops = has_branches(kernel) or bool(named(kernel, {"scf.while"})) or has_private_sums(kernel)
         gains = name in waiting or _gains(kernel, lowering)
         if not gains and not has_loops:
             continue
@@ -112,6 +113,8 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
 def _gains_structured(function: ir.Operation, lowering: CpuLowering) -> bool:
     """Return whether ``function`` gains as soon as its branches and loops are ``scf.if`` and ``scf.for``."""
     try:
+        if not lowering.sanitize:
+            promote_private_memory(function)
         lift_branches(function)
     except CannotFissionError:
         return False
