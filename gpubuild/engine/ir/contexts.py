@@ -20,7 +20,7 @@ import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
-from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.ir.workarounds import keep_narrow_casts, sign_cases
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import nearest
 
@@ -92,6 +92,7 @@ def parse(
     With ``source_name`` the locations of operations are in a file of that name. That loses the data of
     resources, so ``settle`` is called first. Raises ``StepError`` with a diagnostic for each error.
     """
+    text = sign_cases(text)
     if source_name and (named := _parse_single(text, source_name)) is not None:
         if settle is not None:
             settle(named)
@@ -108,7 +109,8 @@ def parse(
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
     with _diagnosed("invalid MLIR", source):
-        return ir.Module.parse(_rename_buffer(_print(module.operation, locations=True), source_name))
+        printed = sign_cases(_print(module.operation, locations=True))
+        return ir.Module.parse(_rename_buffer(printed, source_name))
 
 
 def text_of_bytecode(data: bytes, settle: Callable[[ir.Module], None]) -> str:
