@@ -20,7 +20,7 @@ import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
-from gpubuild.engine.ir.workarounds import keep_narrow_casts, sign_cases
+from gpubuild.engine.ir.workarounds import generic_switches, keep_narrow_casts
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import nearest
 
@@ -92,7 +92,7 @@ def parse(
     With ``source_name`` the locations of operations are in a file of that name. That loses the data of
     resources, so ``settle`` is called first. Raises ``StepError`` with a diagnostic for each error.
     """
-    text = sign_cases(text)
+    text = generic_switches(text)
     if source_name and (named := _parse_single(text, source_name)) is not None:
         if settle is not None:
             settle(named)
@@ -109,7 +109,7 @@ def parse(
         return module
     # The bindings name a buffer only when it holds a single op, so rename by printing once.
     with _diagnosed("invalid MLIR", source):
-        printed = sign_cases(_print(module.operation, locations=True))
+        printed = generic_switches(_print(module.operation, locations=True))
         return ir.Module.parse(_rename_buffer(printed, source_name))
 
 
