@@ -184,8 +184,11 @@ def narrow_memory(op: ir.Operation) -> str:
     element = element_type(op.operands[number].type)
     if isinstance(element, ir.FloatType) and ir.FloatType(element).width < 8:
         return f"memory of {element} elements is not supported; keep their bits in i8 and use arith.bitcast"
-    if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
+    bits = ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else 8
+    if 1 < bits < 8:
         return f"memory of {element} elements is not supported; use i8"
+    if bits & (bits - 1) and op.name.startswith("vector."):  # LLVM's vectors have no gaps, its arrays have
+        return f"vectors of {element} elements in memory are not supported; use i{1 << bits.bit_length()}"
     return ""
 
 
