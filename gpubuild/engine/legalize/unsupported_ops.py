@@ -70,7 +70,8 @@ _LANE_EXCHANGES = frozenset(
 )
 _ON_LANE_0 = "gpu.warp_execute_on_lane_0"
 _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
-                   "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
+                   "vector.transfer_read": 0, "vector.transfer_write": 1, "vector.maskedload": 0,
+                   "vector.maskedstore": 0, "vector.expandload": 0, "vector.compressstore": 0}  # fmt: skip
 # The attribute with the name of an intrinsic, by operations that may call one.
 _INTRINSIC_NAMES = {"func.call": "callee", "llvm.call": "callee", "llvm.call_intrinsic": "intrin"}
 # No rule reads attributes or uses of these operations.
