@@ -25,19 +25,20 @@ class Workaround:
 
 # Class names of patterns, as the compilers that MLIR is built with spell anonymous namespaces.
 _WRONG = ",".join(
-    f"{namespace}::IndexCast{sign}OfIndexCast{sign}"
+    f"{namespace}::{pattern}"
     for namespace in ("{anonymous}", "(anonymous namespace)")
-    for sign in ("", "UI")
+    for pattern in ("IndexCastOfIndexCast", "IndexCastUIOfIndexCastUI", "ElideSingleElementReduction")
 )
 _OPTION = f"disable-patterns={{{_WRONG}}}"
 _PASS = re.compile(r"(?<![-\w])canonicalize(?![-\w])(\{)?")
 
 
 @cache
-def keep_narrow_casts(pipeline: str) -> str:
-    """Return ``pipeline`` whose ``canonicalize`` passes do not fold index casts.
+def disable_wrong_patterns(pipeline: str) -> str:
+    """Return ``pipeline`` whose ``canonicalize`` passes do not have the patterns that change results.
 
-    The patterns remove ``index`` to ``i8`` and back, although the first cast cuts bits off.
+    Two remove ``index`` to ``i8`` and back, although the first cast cuts bits off. One makes a reduction
+    of a single element that element, although its mask may leave it out.
     """
     return _PASS.sub(lambda found: f"canonicalize{{{_OPTION}{' ' if found[1] else '}'}", pipeline)
 
@@ -109,9 +110,9 @@ def _closing(text: str, start: int) -> int:
 
 WORKAROUNDS = (
     Workaround(
-        name="keep_narrow_casts",
-        bug="canonicalize removes an index cast that cuts bits off and the cast back",
-        seen="llvm/llvm-project#90238, llvm/llvm-project#90296",
+        name="disable_wrong_patterns",
+        bug="canonicalize removes an index cast that cuts bits off and the cast back, and masks",
+        seen="llvm/llvm-project#90238, llvm/llvm-project#90296; MLIR 22.1.8",
         package="xtc-mlir-python-bindings",
         remove_when="23",
     ),
