@@ -20,7 +20,7 @@ import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
-from gpubuild.engine.ir.workarounds import generic_switches, disable_wrong_patterns
+from gpubuild.engine.ir.workarounds import disable_wrong_patterns, generic_switches
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import nearest
 
