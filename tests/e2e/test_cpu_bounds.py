@@ -122,6 +122,58 @@ SHARING = f"""gpu.module @k {{
   }}
 {TILED}}}"""
 
+READERS = {
+    "guard": ("scf.if %c {", "}"),
+    "loop": ("scf.for %j = %x to %n step %one {", "}"),
+    "guard_in_a_loop": ("scf.for %j = %x to %n step %one {\nscf.if %c {", "}\n}"),
+    "loop_in_a_guard": ("scf.if %c {\nscf.for %j = %x to %n step %one {", "}\n}"),
+}
+
+
+def reader(name: str, begin: str, end: str) -> str:
+    """Reads ids where only some work-items are, and nowhere else."""
+    return f"""
+  gpu.func @{name}(%out: memref<?x?x?xindex>, %n: index) kernel {{
+    %one = arith.constant 1 : index
+    %x = gpu.global_id x
+    %y = gpu.global_id y
+    %z = gpu.global_id z
+    %c = arith.cmpi ult, %x, %n : index
+    {begin}
+      %tx = gpu.thread_id x
+      %ty = gpu.thread_id y
+      %tz = gpu.thread_id z
+      %gx = gpu.global_id x
+      %lane = gpu.lane_id
+      %group = gpu.subgroup_id : index
+      %ids = affine.apply affine_map<(a, b, c, d, e, f)
+        -> (a + b * 10 + c * 100 + d * 1000 + e * 100000 + f * 10000000)>(%tx, %ty, %tz, %gx, %lane, %group)
+      %old = memref.load %out[%z, %y, %x] : memref<?x?x?xindex>
+      %new = arith.addi %old, %ids : index
+      memref.store %new, %out[%z, %y, %x] : memref<?x?x?xindex>
+    {end}
+    gpu.return
+  }}"""
+
+
+@pytest.fixture(scope="module")
+def readers(device: Device, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    text = f"gpu.module @k {{{''.join(reader(n, *c) for n, c in READERS.items())}\n}}"
+    return compile_module(text, tmp_path_factory.mktemp("readers"))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_ids_are_read_behind_a_check(any_device: Device, readers: Path, name: str) -> None:
+    module = any_device.load(readers)
+    for block, grid in ((4, 4, 3), (3, 2, 2)), ((9, 1, 2), (2, 1, 1)), ((70, 1, 1), (2, 1, 1)):
+        found = []
+        for fibers in (False, True):
+            out = np.zeros([g * b for g, b in zip(grid[::-1], block[::-1], strict=True)], np.int64)
+            module.launch(name, grid, block, out, np.int64(11), fibers=fibers)
+            found.append(out)
+        assert found[1].any()
+        np.testing.assert_array_equal(*found)
+
 
 @pytest.fixture(scope="module")
 def module(any_device: Device, tmp_path_factory: pytest.TempPathFactory):

@@ -20,7 +20,7 @@ import gpubuild.engine.ir.bindings  # noqa: F401 - sets up how MLIR is loaded
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, SourceText, about, advise, from_mlir
 from gpubuild.engine.ir.dump import dump
 from gpubuild.engine.ir.older_forms import form_of_today
-from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.ir.workarounds import disable_wrong_patterns, generic_switches
 from gpubuild.errors import Diagnostic, StepError
 from gpubuild.support.text import nearest
 
@@ -85,6 +85,7 @@ def parse(text: str, *, source_name: str = "") -> ir.Module:
     With ``source_name`` the locations of operations are in a file of that name. Raises ``StepError`` with a
     diagnostic for each error.
     """
+    text = generic_switches(text)
     try:
         with _diagnosed("invalid MLIR", SourceText(text, source_name)):
             module = ir.Module.parse(text)
@@ -138,7 +139,7 @@ def run_passes(
     the process. Raises ``StepError`` for a pipeline that does not parse, and with MLIR's diagnostics for a
     pass that fails.
     """
-    manager = parse_pipeline(keep_narrow_casts(pipeline))
+    manager = parse_pipeline(disable_wrong_patterns(pipeline))
     with _diagnosed(_A_PASS_FAILED, source or SourceText(), log=log):
         try:
             manager.run(module.operation)

@@ -78,7 +78,8 @@ _LANE_EXCHANGES = frozenset(
     {"gpu.shuffle", "gpu.rotate", "gpu.all_reduce", "gpu.subgroup_reduce", "gpu.subgroup_broadcast"}
 )
 _MEMORY_OPERAND = {"memref.load": 0, "memref.store": 1, "vector.load": 0, "vector.store": 1,
-                   "vector.transfer_read": 0, "vector.transfer_write": 1}  # fmt: skip
+                   "vector.transfer_read": 0, "vector.transfer_write": 1, "vector.maskedload": 0,
+                   "vector.maskedstore": 0, "vector.expandload": 0, "vector.compressstore": 0}  # fmt: skip
 # No rule reads attributes or uses of these operations.
 _JUDGED_BY_TYPES = ("arith.", "math.", "memref.load", "memref.store")
 # Of these, the first result has the type of all operands.
@@ -191,8 +192,11 @@ def narrow_memory(op: ir.Operation) -> str:
     element = element_type(op.operands[number].type)
     if isinstance(element, ir.FloatType) and ir.FloatType(element).width < 8:
         return f"memory of {element} elements is not supported; keep their bits in i8 and use arith.bitcast"
-    if isinstance(element, ir.IntegerType) and 1 < ir.IntegerType(element).width < 8:
+    bits = ir.IntegerType(element).width if isinstance(element, ir.IntegerType) else 8
+    if 1 < bits < 8:
         return f"memory of {element} elements is not supported; use i8"
+    if bits & (bits - 1) and op.name.startswith("vector."):  # LLVM's vectors have no gaps, its arrays have
+        return f"vectors of {element} elements in memory are not supported; use i{1 << bits.bit_length()}"
     return ""
 
 

@@ -2,6 +2,8 @@
 
 Signed zeros: to ``arith.minimumf`` and ``arith.maximumf`` -0.0 is less than 0.0. Upstream's ``arith-expand``
 makes a comparison of each, to which both zeros are equal, and takes the second operand then.
+
+Quotients: for ``arith.floordivsi`` of more than 64 bits ``arith-expand`` adds 2^64 - 1 instead of -1.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ import math
 
 from mlir import ir
 
-from gpubuild.engine.ir.builder import CompareFloats, Emitter
+from gpubuild.engine.ir.builder import Compare, CompareFloats, Emitter
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import defining_op, element_type, shaped_like
 from gpubuild.engine.ir.workarounds import Workaround
 
 _SIGN = {"arith.minimumf": "arith.ori", "arith.maximumf": "arith.andi"}  # of two zeros
 _ANY_SIGN = ("nsz", "fast")
+_CONSTANT_BITS = 64  # of the -1 that arith-expand makes
 
 
 def _keep_signed_zero(op: ir.Operation, _: Lowering) -> None:
@@ -66,10 +69,34 @@ def _number(value: ir.Value) -> float | None:
 KEEP_SIGNED_ZEROS = rewriting("keep-signed-zeros", dict.fromkeys(_SIGN, _keep_signed_zero))
 
 
+def _floor(op: ir.Operation, _: Lowering) -> None:
+    """Rewrite a wide quotient: one less where there is a remainder whose sign is not the divisor's."""
+    kind = op.results[0].type
+    element = element_type(kind)
+    if not isinstance(element, ir.IntegerType) or element.width <= _CONSTANT_BITS:
+        return
+    emit, (left, right) = Emitter(op), op.operands
+    quotient, rest = (emit.binary(f"arith.{name}", left, right) for name in ("divsi", "remsi"))
+    zero = emit.binary("arith.subi", right, right)
+    unequal = emit.compare(Compare.SLT, emit.binary("arith.xori", rest, right), zero)
+    less = emit.binary("arith.andi", emit.compare(Compare.NE, rest, zero), unequal)
+    emit.replace(emit.binary("arith.addi", quotient, emit.value("arith.extsi", [less], kind)))
+
+
+FLOOR_WIDE_INTEGERS = rewriting("floor-wide-integers", {"arith.floordivsi": _floor})
+
+
 WORKAROUNDS = (
     Workaround(
         name="KEEP_SIGNED_ZEROS",
         bug="arith-expand treats zeros of both signs as equal in minimumf and maximumf",
+        seen="MLIR 22.1.8",
+        package="xtc-mlir-python-bindings",
+        remove_when="23",
+    ),
+    Workaround(
+        name="FLOOR_WIDE_INTEGERS",
+        bug="arith-expand adds 2^64 - 1 instead of -1 to an arith.floordivsi of more than 64 bits",
         seen="MLIR 22.1.8",
         package="xtc-mlir-python-bindings",
         remove_when="23",

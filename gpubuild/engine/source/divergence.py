@@ -23,7 +23,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import SourceText, locate
 from gpubuild.engine.ir.query import callee, kernel_functions, scalar_bits, symbol_name
-from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.ir.workarounds import disable_wrong_patterns
 from gpubuild.engine.source import launch_checks
 from gpubuild.engine.source.launch_checks import KNOWN_SIZES, MAX_WORK_ITEMS
 from gpubuild.errors import Diagnostic, StepError
@@ -456,7 +456,7 @@ def _iterations(bounds: list[ir.Value]) -> int | None:
 
 
 def _run(module: ir.Module, passes: str) -> None:
-    manager = passmanager.PassManager.parse(keep_narrow_casts(f"builtin.module(gpu.module({passes}))"))
+    manager = passmanager.PassManager.parse(disable_wrong_patterns(f"builtin.module(gpu.module({passes}))"))
     manager.enable_verifier(False)  # callees do not exist
     manager.run(module.operation)
 

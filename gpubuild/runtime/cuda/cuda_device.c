@@ -44,8 +44,13 @@ static const char *error_text(gb_cu_result result) {
     return cuda.error_text(result, &text) == CU_SUCCESS && text != NULL ? text : "no description";
 }
 
-/* End the program; `details` (may be NULL) are the arguments. */
+static _Thread_local int entered; /* contexts that this thread has pushed */
+
+/* End the program, or return to gb_try with the caller's context; `details` (may be NULL) are the arguments. */
 static _Noreturn void fail(gb_cu_result result, const char *call, const struct gb_where *where, const char *details) {
+    for (void *context; entered > 0; entered--) {
+        (void)cuda.context_pop(&context);
+    }
     gb_fatal_driver(where, call, result, error_name(result), error_text(result), details);
 }
 
@@ -64,10 +69,12 @@ static void enter(struct gb_device *base, const struct gb_where *where) {
     void *context = device->context;
     gb_unlock(&device->lock);
     check(cuda.context_push(context), "cuCtxPushCurrent", where);
+    entered++;
 }
 
 static void leave(const struct gb_where *where) {
     void *context = NULL;
+    entered--;
     check(cuda.context_pop(&context), "cuCtxPopCurrent", where);
 }
 
@@ -129,6 +136,7 @@ static void cuda_module_unload(struct gb_device *base, void *handle, const struc
     gb_cu_result result = cuda.context_push(device->context);
     if (!driver_is_gone(result)) {
         check(result, "cuCtxPushCurrent", where);
+        entered++;
         result = cuda.module_unload(module->module);
         if (!driver_is_gone(result)) {
             check(result, "cuModuleUnload", where);
@@ -271,6 +279,7 @@ static void cuda_memory_free(struct gb_device *device, void *address, void *stre
     gb_cu_result result = cuda.context_push(((struct cuda_device *)device)->context);
     if (!driver_is_gone(result)) {
         check(result, "cuCtxPushCurrent", where);
+        entered++;
         result = cuda.release(address_of(address));
         if (!driver_is_gone(result)) {
             check(result, "cuMemFree", where);

@@ -20,7 +20,14 @@ static bool ready;
 static struct hip_device *devices[GB_MAX_DEVICES];
 static const struct gb_device_calls calls;
 
+enum { NONE = -1 };
+static _Thread_local int callers = NONE; /* this thread's device before an operation on another one */
+
 static _Noreturn void fail(gb_hip_result result, const char *call, const struct gb_where *where, const char *details) {
+    if (callers != NONE) {
+        (void)hip.device_set(callers);
+        callers = NONE;
+    }
     gb_fatal_driver(where, call, result, hip.error_name(result), hip.error_text(result), details);
 }
 
@@ -36,12 +43,14 @@ static int enter(struct gb_device *device, const struct gb_where *where) {
     check(hip.device_get(&before), "hipGetDevice", where);
     if (before != device->ordinal) {
         check(hip.device_set(device->ordinal), "hipSetDevice", where);
+        callers = before;
     }
     return before;
 }
 
 static void leave(struct gb_device *device, int before, const struct gb_where *where) {
     if (before != device->ordinal) {
+        callers = NONE;
         check(hip.device_set(before), "hipSetDevice", where);
     }
 }

@@ -36,6 +36,14 @@ def test_the_program_s_device_is_put_back(runtime: Runtime) -> None:
     ]  # fmt: skip
 
 
+def test_the_program_s_device_is_put_back_after_a_failure(runtime: Runtime) -> None:
+    done = runtime.run(
+        "mgpuMemAlloc(16, None, 0)", device="hip:1", hip="gfx90a,gfx90a", FAKE_FAIL="hipMalloc=2"
+    )
+    assert done.code == 1
+    assert done.called("hipSetDevice") == ["hipSetDevice 1", "hipSetDevice 0"]
+
+
 def test_arguments_of_a_launch(runtime: Runtime) -> None:
     script = "launch(mgpuModuleGetFunction(load(0), b'k'), (5, 6, 7), (64, 2, 1), 128, None, [c_int64(9), c_int32(-1)])"
     done = runtime.run(script, MODULE, device="hip", hip="gfx90a", FAKE_PARAMS="8,4").ok()

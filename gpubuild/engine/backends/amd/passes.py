@@ -164,6 +164,7 @@ PASSES: tuple[Pass[AmdLowering], ...] = (
         *EXPAND_TYPES,
         arith_expansions.extrema_to_llvm(lambda _: _EXTREMA),
         workarounds.KEEP_SIGNED_ZEROS,
+        workarounds.FLOOR_WIDE_INTEGERS,
         upstream("attach-target", _attach_target),
         upstream("convert-math-to-rocdl", _convert_math),
         TO_LOOPS,

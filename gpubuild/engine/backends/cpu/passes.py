@@ -177,6 +177,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
     Pass(name="hoist-vector-allocations", run=hoist_allocations),
     workarounds.KEEP_SIGNED_ZEROS,
+    workarounds.FLOOR_WIDE_INTEGERS,
     memory_ops.EXPAND_SHAPES,
     # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
     upstream(

@@ -126,6 +126,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         *EXPAND_TYPES,
         arith_expansions.extrema_to_llvm(ops.propagates_nan),
         generic_workarounds.KEEP_SIGNED_ZEROS,
+        generic_workarounds.FLOOR_WIDE_INTEGERS,
         upstream("attach-target", _attach_target),
         TO_LOOPS,
         Pass(name="convert-nvgpu-in-loops", run=_convert_nvgpu_in_loops),

@@ -113,6 +113,7 @@ PASSES: tuple[Pass[SpirvLowering], ...] = (
         all_reduce.EXPAND,
         *EXPAND_TYPES,
         workarounds.KEEP_SIGNED_ZEROS,
+        workarounds.FLOOR_WIDE_INTEGERS,
         memory_ops.WIDEN_PARAMETERS,
         upstream(
             "emulate-bf16",

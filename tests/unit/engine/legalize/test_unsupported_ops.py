@@ -74,6 +74,18 @@ PARAMETERS = [
         "memory of f4E2M1FN elements is not supported; keep their bits in i8",
     ),
     (
+        "%t: memref<?xi24>",
+        "%v = vector.load %t[%i] : memref<?xi24>, vector<4xi24>",
+        ALL,
+        "vectors of i24 elements in memory are not supported; use i32",
+    ),
+    (
+        "%t: memref<?xi48>, %v: vector<4xi48>, %k: vector<4xi1>",
+        "vector.maskedstore %t[%i], %k, %v : memref<?xi48>, vector<4xi1>, vector<4xi48>",
+        ALL,
+        "vectors of i48 elements in memory are not supported; use i64",
+    ),
+    (
         "%t: memref<?xi24>, %v: i24",
         "%r = memref.atomic_rmw addi %v, %t[%i] : (i24, memref<?xi24>) -> i24",
         ALL,

@@ -317,6 +317,8 @@ class ChunkCode:
             here.add(consumer)
         self.code.set_item(ops, loops)
         for op in ops:
+            if op.name in ITEM_IDS:  # of the body of a loop or guard; users compute it
+                continue
             new = self.code.copy(op, loops, loops.emit)
             for old, value in zip(op.results, new.results, strict=True):
                 loops.values[old] = value

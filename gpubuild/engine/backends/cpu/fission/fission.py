@@ -585,6 +585,8 @@ class _Fission:
         """Build ``ops`` for the work-item of ``loops``; keep values that are used outside the segment."""
         self.code.set_item(ops, loops)
         for op in ops:
+            if op.name in ITEM_IDS:  # of a guard's body; users compute it
+                continue
             new = self.code.copy(op, loops, loops.emit)
             for old, value in zip(op.results, new.results, strict=True):
                 loops.values[old] = value

@@ -21,9 +21,9 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 )
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op
-from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.ir.workarounds import disable_wrong_patterns
 
-_PASSES = keep_narrow_casts("gpu.func(convert-scf-to-cf,canonicalize,sroa,mem2reg,canonicalize)")
+_PASSES = disable_wrong_patterns("gpu.func(convert-scf-to-cf,canonicalize,sroa,mem2reg,canonicalize)")
 _MOST_ITERATIONS = 16  # of a loop that is unrolled, so that its indices are constants
 _MOST_OPERATIONS = 2048  # after that
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}

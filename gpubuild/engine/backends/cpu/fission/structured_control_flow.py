@@ -27,10 +27,10 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, symbol_name
-from gpubuild.engine.ir.workarounds import keep_narrow_casts
+from gpubuild.engine.ir.workarounds import disable_wrong_patterns
 from gpubuild.engine.legalize.unroll_and_jam import few_iterations
 
-_PASSES = keep_narrow_casts("func.func(lift-cf-to-scf,canonicalize,cse)")
+_PASSES = disable_wrong_patterns("func.func(lift-cf-to-scf,canonicalize,cse)")
 _RETURNS = {"gpu.return": "func.return", "func.return": "gpu.return"}
 
 
