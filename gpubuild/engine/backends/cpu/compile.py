@@ -184,7 +184,6 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         library = Path(io.tool("libdevice")[0])
         build.module = libdevice.link_libdevice(module, library, build.params.target)
-    compiler_rt.link_wide_integers(build.module)
     compiler_rt.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)
 
