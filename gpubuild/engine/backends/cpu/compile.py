@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -149,9 +149,8 @@ def link_image(build: CpuBuild) -> None:
         if versions is not None and (versions.count != len(parameters) or target.opt_level < 2):
             versions = None
         coalesced = facts.coalesced and facts.context_bytes == 0
-        kernels.append(
-            Kernel(facts=facts, parameters=parameters, alias_versions=versions, coalesced=coalesced)
-        )
+        facts = replace(facts, alias_versions=versions, coalesced=coalesced)  # noqa: PLW2901
+        kernels.append(Kernel(facts=facts, parameters=parameters))
     text = image_text(
         build.params.module,
         kernels,

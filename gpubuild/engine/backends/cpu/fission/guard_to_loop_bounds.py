@@ -15,7 +15,7 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, if_op, open_loop
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, if_then, open_loop
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
@@ -24,7 +24,6 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     is_pure,
     nested,
     operations,
-    terminator,
 )
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
@@ -143,8 +142,8 @@ class BoundsChecks:
             lower = row.select(ordered, lower, at)
             upper = row.select(ordered, upper, row.select(mine, _next(row, at, one), at))
         if any(term.growing is not None and term.predicate == Compare.EQ for term in terms):
-            some = if_op(row, row.compare(Compare.SLT, lower, upper), [], 1)
-            return ItemLoops.at(extents, (lower, y, z), terminator(some.regions[0].blocks[0]))
+            end = if_then(row, row.compare(Compare.SLT, lower, upper))
+            return ItemLoops.at(extents, (lower, y, z), end)
         x, end = open_loop(row, lower, upper, one)
         return ItemLoops.at(extents, (x, y, z), end)
 
