@@ -9,7 +9,6 @@ the loop tests its work-items one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from mlir import ir
 
@@ -71,7 +70,6 @@ class BoundsChecks:
         self._interchange = interchange
         self._once = once
         self._old = old
-        self._same_in_row = cache(self._is_same_in_row)
         self._off = False
 
     def switch_off(self) -> None:
@@ -179,7 +177,7 @@ class BoundsChecks:
                 continue
             seen.add(part)
             op = defining_op(part)
-            if op is not None and op.name == "arith.andi" and not self._same_in_row(part):
+            if op is not None and op.name == "arith.andi" and not self._interchange.same_in_row(part):
                 pending.extend(reversed(list(op.operands)))
                 continue
             term = self._term(part)
@@ -189,30 +187,20 @@ class BoundsChecks:
         return found
 
     def _term(self, condition: ir.Value) -> _Term | None:
-        if self._same_in_row(condition):
+        if self._interchange.same_in_row(condition):
             return _Term(bound=condition)
         op = defining_op(condition)
         if op is None or op.name != "arith.cmpi":
             return None
         left, right = op.operands
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        if self._same_in_row(left):
+        if self._interchange.same_in_row(left):
             left, right, predicate = right, left, _SWAPPED.get(predicate, -1)
-        if predicate not in _SWAPPED or not self._grows(left) or not self._same_in_row(right):
+        if predicate not in _SWAPPED or not self._grows(left) or not self._interchange.same_in_row(right):
             return None
         if isinstance(left.type, ir.IntegerType) and left.type.width < _LEAST_BITS:
             return None
         return _Term(bound=right, growing=left, predicate=predicate)
-
-    def _is_same_in_row(self, value: ir.Value) -> bool:
-        if self._interchange.uniform(value):
-            return True
-        op = defining_op(value)
-        if op is None:
-            return False
-        if op.name in ITEM_IDS:
-            return is_id(op, "y") or is_id(op, "z")
-        return is_pure(op) and all(map(self._same_in_row, op.operands))
 
     def _grows(self, value: ir.Value) -> bool:
         """Return whether ``value`` is a sum with x, in any type: it grows by one in a row, or overflows."""
@@ -226,9 +214,9 @@ class BoundsChecks:
         if op.name not in {"arith.addi", "arith.subi"}:
             return False
         left, right = op.operands
-        if op.name == "arith.addi" and self._same_in_row(left):
+        if op.name == "arith.addi" and self._interchange.same_in_row(left):
             left, right = right, left
-        return self._same_in_row(right) and self._grows(left)
+        return self._interchange.same_in_row(right) and self._grows(left)
 
 
 def has_bounds_check(kernel: ir.Operation) -> bool:
