@@ -23,7 +23,9 @@ from typing import Any
 _LIBRARY = "libMLIRPythonCAPI.so"  # names are looked up in the LLVM library that it is linked with, too
 # Of code generation. LLVM's scheduler compares each pair of so many accesses to memory, three times for
 # AMD. With its own limit of 1,000, that took two thirds of the time of 4,000 accesses without a branch.
-OPTIONS = ("-dag-maps-huge-region=200",)
+# Division of integers of more than 64 bits, and conversions between them and floats, become code instead of
+# calls of compiler-rt, as on GPUs.
+OPTIONS = ("-dag-maps-huge-region=200", "-expand-div-rem-bits=64", "-expand-fp-convert-bits=64")
 _PIC, _DEFAULT_CODE_MODEL = 2, 0
 _ASSEMBLY, _OBJECT = 0, 1
 _RETURN_STATUS = 2

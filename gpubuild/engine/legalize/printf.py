@@ -1,4 +1,4 @@
-"""``gpu.printf``: checks of formats, and the types of arguments.
+"""``gpu.printf``: checks of formats, and the types of arguments; messages of ``cf.assert``.
 
 C leaves it undefined when arguments do not fit the format, and so do GPUs: NVIDIA's would read all later
 arguments from wrong offsets, CPUs would crash on ``%s``.
@@ -11,6 +11,7 @@ import re
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
+from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.support.frozen import frozen
 
@@ -23,6 +24,28 @@ _INTEGERS, _FLOATS, _ADDRESS = "diouxXc", "aAeEfFgG", "p"
 _WIDE_LENGTHS = ("l", "ll", "j", "z", "t", "q")
 _WORD_BITS, _DOUBLE_BITS = 32, 64
 _PERCENT = "write %% for a percent sign"
+
+
+def failed_assertion(op: ir.Operation) -> tuple[Emitter, str]:
+    """Return an emitter in a branch for the ``cf.assert`` ``op`` that fails, and its message as a format."""
+    emit = Emitter(op)
+    failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, ir.IntegerType.get_signless(1)))
+    branch = emit.op("scf.if", [failed], [], regions=2)
+    found = file_position(op.location)
+    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
+    text = f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}"
+    return emit.inside(branch.regions[0].blocks.append()), text.replace("%", "%%")
+
+
+def _function_name(op: ir.Operation) -> str:
+    """Return ``module: function`` around ``op``."""
+    names: list[str] = []
+    parent = op.parent
+    while parent is not None:
+        if "sym_name" in parent.attributes:
+            names.insert(0, parent.attributes["sym_name"].value)
+        parent = parent.operation.parent
+    return ": ".join(names)
 
 
 @frozen

@@ -62,7 +62,7 @@ EDITS = {
     "targets/cpu.py": {"cpu", "outline", "bundle", "host"},
     "engine/backends/nvidia/compile.py": {"nvvm"},
     "targets/nvidia.py": {"nvvm", "outline", "bundle", "host"},
-    "engine/backends/amd/ocml.ll": {"rocdl"},
+    "engine/backends/amd/printf.ll": {"rocdl"},
     "engine/backends/lowering.py": set(TOOLS),
     "targets/vendor.py": set(TOOLS),
     "settings.py": set(TOOLS),

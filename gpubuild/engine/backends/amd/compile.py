@@ -42,8 +42,6 @@ from gpubuild.targets.amd import AMD, features_with_flags, rounds_roots
 from gpubuild.targets.target import Target
 from gpubuild.toolchain.run import run_tool
 
-_FAST_LIBRARY = "ocml_fast.ll"
-_OWN_LIBRARIES = ("ocml.ll", printf.LIBRARY)
 _OTHER_VERSION = re.compile(r"'i32 ([456])00'")
 _ROCM_HINT = "list ROCm's ocml.bc, ockl.bc and the oclc_*.bc files of the chip under `device_libs:`"
 _ABI_4 = 400  # lays out implicit arguments in another way than the later versions
@@ -112,7 +110,8 @@ def link_libraries(build: AmdBuild) -> None:
     asks_for_all = (
         target.opt_level == 0 and not given and not workarounds.reads_implicit_arguments(build.module)
     )
-    libraries = [*given, *(_own_library(name) for name in _own_libraries(target))]
+    work_items = "ockl_abi4.ll" if code_object_version(target) == _ABI_4 else "ockl.ll"
+    libraries = [*given, *map(_own_library, (work_items, printf.LIBRARY))]
     try:
         llvm.link_libraries(build.module, libraries)
     except StepError as error:
@@ -125,7 +124,11 @@ def link_libraries(build: AmdBuild) -> None:
             hint=f"the library is for code objects of version {other}: compile it with "
             f"-mcode-object-version={asked // 100} or =none, or write `abi: {other}00` for the target"
         ) from error
-    mathematics = ocml.library_text(llvm.undefined_symbols(build.module))
+    mathematics = ocml.library_text(
+        llvm.undefined_symbols(build.module),
+        approximate=target.fast_math or "unsafe_math" in target.flags,
+        exact_roots=rounds_roots(target),
+    )
     if mathematics:
         llvm.link_library(build.module, mathematics.encode(), "mathematics")
     build.module = workarounds.move_traps(build.module, target.chip)
@@ -239,18 +242,6 @@ def _table_metadata(entry: dict[str, Any]) -> dict[str, Value]:
 def code_object_version(target: Target) -> int:
     """Return the version of the code object as LLVM counts: 500 is version 5."""
     return int(target.abi or AMD.abis[0])
-
-
-def _own_libraries(target: Target) -> list[str]:
-    """Return the files of our libraries for ``target``; the first definition of a function counts."""
-    approximate = target.fast_math or "unsafe_math" in target.flags
-    old = code_object_version(target) == _ABI_4
-    return [
-        *[_FAST_LIBRARY] * approximate,
-        *["ocml_unsafe_sqrt.ll"] * (not rounds_roots(target)),
-        "ockl_abi4.ll" if old else "ockl.ll",
-        *_OWN_LIBRARIES,
-    ]
 
 
 def _own_library(name: str) -> tuple[str, bytes]:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from mlir import ir
 
 from gpubuild.engine.ir.builder import Emitter
-from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, rewriting
 from gpubuild.engine.ir.query import kernel_module, symbol_name
+from gpubuild.engine.legalize.printf import failed_assertion
 from gpubuild.support.text import escaped
 
 LIBRARY = "printf.ll"
@@ -57,14 +57,7 @@ def _expand_printf(op: ir.Operation, _: Lowering) -> None:
 
 def _expand_assert(op: ir.Operation, _: Lowering) -> None:
     """Expand ``cf.assert``: where it does not hold, write a message to stderr, then trap."""
-    emit = Emitter(op)
-    i1 = ir.IntegerType.get_signless(1)
-    failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, i1))
-    branch = emit.op("scf.if", [failed], [], regions=2)
-    inside = emit.inside(branch.regions[0].blocks.append())
-    found = file_position(op.location)
-    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
-    text = f"{where}{_function_name(op)}: assertion failed: {op.attributes['msg'].value}".replace("%", "%%")
+    inside, text = failed_assertion(op)
     # The library stores six values, so a backslash that HIP would misread cannot become a seventh.
     text = _BACKSLASH.sub("/", text)
     text = f"{text}, in workgroup (%u, %u, %u), work-item (%u, %u, %u)\n"
@@ -167,17 +160,6 @@ def _call(
             ip=ir.InsertionPoint.at_block_begin(body),
         )
     return list(emit.call(name, arguments, results).results)
-
-
-def _function_name(op: ir.Operation) -> str:
-    """Return ``module: function`` around ``op``."""
-    names: list[str] = []
-    parent = op.parent
-    while parent is not None:
-        if "sym_name" in parent.attributes:
-            names.insert(0, parent.attributes["sym_name"].value)
-        parent = parent.operation.parent
-    return ": ".join(names)
 
 
 def _i64() -> ir.Type:

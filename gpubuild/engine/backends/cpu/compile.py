@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -149,9 +149,8 @@ def link_image(build: CpuBuild) -> None:
         if versions is not None and (versions.count != len(parameters) or target.opt_level < 2):
             versions = None
         coalesced = facts.coalesced and facts.context_bytes == 0
-        kernels.append(
-            Kernel(facts=facts, parameters=parameters, alias_versions=versions, coalesced=coalesced)
-        )
+        facts = replace(facts, alias_versions=versions, coalesced=coalesced)  # noqa: PLW2901
+        kernels.append(Kernel(facts=facts, parameters=parameters))
     text = image_text(
         build.params.module,
         kernels,
@@ -184,7 +183,6 @@ def link_libraries(build: CpuBuild) -> None:
     if left and io.has_tool("libdevice"):
         library = Path(io.tool("libdevice")[0])
         build.module = libdevice.link_libdevice(module, library, build.params.target)
-    compiler_rt.link_wide_integers(build.module)
     compiler_rt.link_half_conversions(build.module, build.params.target.triple)
     _refuse_undefined(build)
 

@@ -24,8 +24,6 @@ class Kernel:
 
     facts: KernelFacts
     parameters: tuple[str, ...]
-    alias_versions: Parameters | None = None  # if it has a version for arguments that do not overlap
-    coalesced: bool = False  # workgroups side by side run as one: see workgroup_coalescing
 
 
 def image_text(
@@ -52,7 +50,7 @@ def image_text(
         if kernel.facts.tier.tier is not Tier.FIBERS:
             name = f"@gpubuild.run.{number}"
             text.add(_run_entry(f"{name}.any", kernel, text))
-            versions = kernel.alias_versions
+            versions = kernel.facts.alias_versions
             if versions is not None:
                 text.add(_run_entry(f"{name}.apart", kernel, text, apart=versions))
                 if versions.filled:
@@ -78,7 +76,7 @@ def large_entries(kernels: Sequence[Kernel]) -> dict[str, frozenset[str]]:
     return {
         f"gpubuild.run.{number}.large": frozenset(f"arg{memref.first + 1}" for memref in versions.filled)
         for number, kernel in enumerate(kernels)
-        if (versions := kernel.alias_versions) is not None
+        if (versions := kernel.facts.alias_versions) is not None
         and versions.filled
         and kernel.facts.tier.tier is not Tier.FIBERS
     }
@@ -251,7 +249,7 @@ def _run_entry(
     narrow = ""
     for i, axis in enumerate(_AXES):
         required = apart.block[i] if apart and apart.block else kernel.facts.required_block[i]
-        if required and not (kernel.coalesced and axis == "x"):
+        if required and not (kernel.facts.coalesced and axis == "x"):
             # The runtime refuses other sizes, and constants let LLVM unroll and strength-reduce.
             extents[axis] = str(required)
         else:
@@ -259,7 +257,7 @@ def _run_entry(
             extents[axis] = f"%n{axis}"
         head += _load("i32", image_layout.LAUNCH_GRID_DIM + 4 * i, f"g{axis}")
         head += _load("i32", image_layout.LAUNCH_CLUSTER_DIM + 4 * i, f"c{axis}")
-        if kernel.coalesced and axis == "x":
+        if kernel.facts.coalesced and axis == "x":
             narrow, extents[axis] = extents[axis], "%wide"
         else:
             head += _store("i32", extents[axis], image_layout.ITEM_BLOCK_DIM + 4 * i, f"n{axis}")

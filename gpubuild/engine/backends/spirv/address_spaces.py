@@ -20,7 +20,7 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter, LlvmBuilder
 from gpubuild.engine.ir.diagnostics import SourceText, about
 from gpubuild.engine.ir.passes import Pass
-from gpubuild.engine.ir.query import operations, symbol_name
+from gpubuild.engine.ir.query import enclosing, following, operations, symbol_name
 from gpubuild.errors import StepError
 
 _GLOBAL, WORKGROUP, GENERIC = 1, 3, 4
@@ -108,15 +108,10 @@ def _cast_result(op: ir.Operation, kind: ir.Type) -> None:
     result = op.results[0]
     result.set_type(kind)
     users = list(result.uses)
-    emit = Emitter(_following(op))
+    emit = Emitter(following(op))
     cast = emit.value("llvm.addrspacecast", [result], _pointer(GENERIC))
     for use in users:
         use.owner.operation.operands[use.operand_number] = cast
-
-
-def _following(op: ir.Operation) -> ir.Operation:
-    block = list(op.block.operations)
-    return block[next(i for i, other in enumerate(block) if other.operation == op) + 1].operation
 
 
 def _place_variables(kernels: ir.Operation) -> None:
@@ -155,10 +150,8 @@ def _pass(kernels: ir.Operation, names: dict[str, ir.Operation], kind: ir.Type, 
     for op in operations(kernels, {"llvm.mlir.addressof"}):
         if ir.FlatSymbolRefAttr(op.attributes["global_name"]).value not in names:
             continue
-        function = op.parent.operation
-        while function.name != "llvm.func":
-            function = function.parent.operation
-        if "gpu.kernel" not in function.attributes:
+        function = enclosing(op, ("llvm.func",))
+        if function is None or "gpu.kernel" not in function.attributes:
             raise StepError(
                 f"functions other than kernels cannot use {what} on OpenCL devices",
                 diagnostics=[about(op, "it needs a parameter of the kernel", SourceText())],

@@ -6,7 +6,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from importlib import resources
 
 from gpubuild.engine.backends.gpu_compile import (
     DeviceBuild,
@@ -21,7 +20,7 @@ from gpubuild.engine.backends.gpu_compile import (
     write_info,
 )
 from gpubuild.engine.backends.lowering import lower
-from gpubuild.engine.backends.spirv import atomics, loop_values, odd_integers, ops, passes
+from gpubuild.engine.backends.spirv import atomics, loop_values, odd_integers, opencl, ops, passes
 from gpubuild.engine.ir import llvm
 from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.engine.mathlib import libdevice_calls
@@ -31,7 +30,6 @@ from gpubuild.support.spirv import read_module, without_extension
 from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import split_features
 
-_LIBRARY = "opencl.ll"
 _INTRINSIC = re.compile(r"@llvm\.(?=nvvm\.)")
 _KERNEL = re.compile(r"^(define (?:\w+ )*)ptx_kernel ", re.MULTILINE)
 _BUILTIN = re.compile(r"_Z\d+\w+")  # a mangled name, which LLVM's back end knows or imports
@@ -73,8 +71,7 @@ def link_libraries(build: DeviceBuild) -> None:
     libraries = user_libraries(build.io)
     if libraries:
         llvm.link_libraries(build.module, libraries)
-    own = (resources.files("gpubuild.engine.backends.spirv") / _LIBRARY).read_bytes()
-    llvm.link_library(build.module, own, _LIBRARY)
+    llvm.link_library(build.module, opencl.LIBRARY.encode(), "OpenCL's functions")
     missing = [n for n in llvm.undefined_symbols(build.module) if n.startswith(libdevice_calls.PREFIX)]
     if missing:
         text = libdevice_calls.library_text(

@@ -17,7 +17,6 @@ from gpubuild.engine.backends.spirv.address_spaces import (
 )
 from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter, LlvmBuilder, replace
-from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.ir.query import (
     callee,
@@ -32,6 +31,7 @@ from gpubuild.engine.ir.query import (
     symbol_name,
 )
 from gpubuild.engine.legalize import matrices, unsupported_ops
+from gpubuild.engine.legalize.printf import failed_assertion
 
 PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
 _PRINTF_TYPE = f"i32 (ptr<{CONSTANT}>, ...)"
@@ -65,19 +65,9 @@ def refusal(op: ir.Operation, _: GpuLowering) -> str:
 
 def _expand_assert(op: ir.Operation, _: Lowering) -> None:
     """Print a message and set the flag of failed assertions, which the runtime reads."""
-    emit = Emitter(op)
-    i1 = ir.IntegerType.get_signless(1)
     i32 = ir.IntegerType.get_signless(32)
-    failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, i1))
-    branch = emit.op("scf.if", [failed], [], regions=2)
-    inside = emit.inside(branch.regions[0].blocks.append())
-    found = file_position(op.location)
-    where = ":".join(map(str, found)) + ": " if found and found[0] != UNNAMED_BUFFER else ""
-    kernel = symbol_name(enclosing(op, ("gpu.func", "func.func", "llvm.func")) or op)
-    text = (
-        f"{where}{symbol_name(kernel_module(op))}: {kernel}: assertion failed: {op.attributes['msg'].value}"
-    )
-    _print(op, inside, text.replace("%", "%%") + "\n", [])
+    inside, text = failed_assertion(op)
+    _print(op, inside, text + "\n", [])
     pointer = ir.Type.parse("!llvm.ptr")
     flag = inside.value("llvm.mlir.addressof", [], pointer, {"global_name": ir.FlatSymbolRefAttr.get(FLAG)})
     inside.op("llvm.store", [inside.constant(1, i32), flag], [], {"ordering": ir.Attribute.parse("0 : i64")})

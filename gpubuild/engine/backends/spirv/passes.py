@@ -1,6 +1,6 @@
 """Passes of SPIR-V devices, in the order in which they run.
 
-Upstream's conversion for NVIDIA GPUs makes intrinsics of LLVM; ``opencl.ll`` defines these by OpenCL's
+Upstream's conversion for NVIDIA GPUs makes intrinsics of LLVM; ``opencl.py`` defines these by OpenCL's
 built-in functions. (``convert-gpu-to-llvm-spv`` would make all plain memory global, private arrays included.)
 """
 

@@ -241,3 +241,13 @@ def test_an_error_in_inline_assembly_does_not_end_the_process() -> None:
     error = refused(llvm.emit_object, parsed, llvm.target_machine(X86, "x86-64"))
     assert "<inline asm>:1:2: " in error.output
     assert "oops oops" in error.output
+
+
+def test_integers_of_more_than_64_bits_need_no_library() -> None:
+    parsed = module(
+        "define i128 @f(i128 %a, i100 %b) {\n %q = sdiv i128 %a, 3\n %f = uitofp i100 %b to double\n"
+        " %i = fptosi double %f to i128\n %r = urem i128 %q, %i\n ret i128 %r }"
+    )
+    machine = llvm.target_machine(X86, "x86-64")
+    llvm.set_target(parsed, machine)
+    assert "call" not in llvm.emit_assembly(parsed, machine)

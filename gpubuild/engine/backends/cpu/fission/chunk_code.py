@@ -16,7 +16,7 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import count_below
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode, copy_with, is_integer
-from gpubuild.engine.backends.cpu.fission.item_loops import CHUNK_ITEMS, Chunk, ItemLoops, if_op, open_loop
+from gpubuild.engine.backends.cpu.fission.item_loops import CHUNK_ITEMS, Chunk, ItemLoops, if_else, open_loop
 from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
@@ -153,19 +153,18 @@ class ChunkCode:
         """Test once whether the whole chunk lies within bounds, or a part of it, and else each work-item."""
         body = body_operations(op.regions[0].blocks[0])
         if self.chunk.is_whole:
-            both = if_op(spot.emit, self._all_within(op.operands[0], spot.emit), [], 2)
-            every, spot = (spot.before(terminator(region.blocks[0])) for region in both.regions)
+            within = self._all_within(op.operands[0], spot.emit)
+            every, spot = map(spot.before, if_else(spot.emit, within))
             self._fill(self._cut(body, every), every)
         part = self._part_within(op, spot.emit)
         if part:
             is_some, width, height = part
-            both = if_op(spot.emit, is_some, [], 2)
-            some, spot = (spot.before(terminator(region.blocks[0])) for region in both.regions)
+            some, spot = map(spot.before, if_else(spot.emit, is_some))
             chunk = replace(self.chunk, width=width, height=height, is_whole=False)
             if chunk.rows > 1:  # a single row is common: a vector times a matrix
                 one = self.chunk.extents.one
-                both = if_op(some.emit, some.emit.compare(Compare.EQ, height, one), [], 2)
-                single, some = (some.before(terminator(region.blocks[0])) for region in both.regions)
+                is_one = some.emit.compare(Compare.EQ, height, one)
+                single, some = map(some.before, if_else(some.emit, is_one))
                 self._build_part(replace(chunk, rows=1, height=one), body, single)
             self._build_part(chunk, body, some)
         self._fill([op], spot)
@@ -243,8 +242,7 @@ class ChunkCode:
         if not self.interchange.loops[op]:
             self._iterate(op, spot, (self._same(lower, emit), above, by))
         elif may_jump(lower):
-            both = if_op(emit, self._in_line(lower, emit), [], 2)
-            together, alone = (spot.before(terminator(region.blocks[0])) for region in both.regions)
+            together, alone = map(spot.before, if_else(emit, self._in_line(lower, emit)))
             self._strided(op, together, above, by)
             self._alone(op, alone)
         else:

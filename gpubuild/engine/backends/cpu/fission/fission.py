@@ -33,7 +33,9 @@ from gpubuild.engine.backends.cpu.fission.item_loops import (
     Extents,
     ItemLoops,
     for_loop,
+    if_else,
     if_op,
+    if_then,
     open_chunks,
     set_operands,
 )
@@ -323,8 +325,7 @@ class _Fission:
             ]
             if len(branch.operations) > 1 or leaving:
                 total = masks.count(emit, self.extents, bits)
-                guard = if_op(emit, emit.compare(Compare.NE, total, self.extents.zero), [], 1)
-                end = terminator(guard.regions[0].blocks[0])
+                end = if_then(emit, emit.compare(Compare.NE, total, self.extents.zero))
                 self._masked_block(branch, Emitter(end), leaving, Mask(array=bits, last=last))
 
     def _while(self, op: ir.Operation, pending: list[ir.Operation], emit: Emitter) -> None:
@@ -504,8 +505,9 @@ class _Fission:
                 return
             # Chunks are for workgroups whose work-items are all in the mask, as in most.
             taking_part = masks.count(emit, self.extents, mask.array)
-            both = if_op(emit, emit.compare(Compare.EQ, taking_part, self.extents.items), [], 2)
-            every, emit = (Emitter(terminator(region.blocks[0])) for region in both.regions)
+            every, emit = map(
+                Emitter, if_else(emit, emit.compare(Compare.EQ, taking_part, self.extents.items))
+            )
             self.code.mask = None
             self._chunks(ops, wanted, every, inside)
             self.code.mask = mask

@@ -9,13 +9,12 @@ the loop tests its work-items one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, if_op, open_loop
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, if_then, open_loop
 from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange, may_jump
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
@@ -24,7 +23,6 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     is_pure,
     nested,
     operations,
-    terminator,
 )
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
@@ -72,7 +70,6 @@ class BoundsChecks:
         self._interchange = interchange
         self._once = once
         self._old = old
-        self._same_in_row = cache(self._is_same_in_row)
         self._off = False
 
     def switch_off(self) -> None:
@@ -143,8 +140,8 @@ class BoundsChecks:
             lower = row.select(ordered, lower, at)
             upper = row.select(ordered, upper, row.select(mine, _next(row, at, one), at))
         if any(term.growing is not None and term.predicate == Compare.EQ for term in terms):
-            some = if_op(row, row.compare(Compare.SLT, lower, upper), [], 1)
-            return ItemLoops.at(extents, (lower, y, z), terminator(some.regions[0].blocks[0]))
+            end = if_then(row, row.compare(Compare.SLT, lower, upper))
+            return ItemLoops.at(extents, (lower, y, z), end)
         x, end = open_loop(row, lower, upper, one)
         return ItemLoops.at(extents, (x, y, z), end)
 
@@ -180,7 +177,7 @@ class BoundsChecks:
                 continue
             seen.add(part)
             op = defining_op(part)
-            if op is not None and op.name == "arith.andi" and not self._same_in_row(part):
+            if op is not None and op.name == "arith.andi" and not self._interchange.same_in_row(part):
                 pending.extend(reversed(list(op.operands)))
                 continue
             term = self._term(part)
@@ -190,30 +187,20 @@ class BoundsChecks:
         return found
 
     def _term(self, condition: ir.Value) -> _Term | None:
-        if self._same_in_row(condition):
+        if self._interchange.same_in_row(condition):
             return _Term(bound=condition)
         op = defining_op(condition)
         if op is None or op.name != "arith.cmpi":
             return None
         left, right = op.operands
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        if self._same_in_row(left):
+        if self._interchange.same_in_row(left):
             left, right, predicate = right, left, _SWAPPED.get(predicate, -1)
-        if predicate not in _SWAPPED or not self._grows(left) or not self._same_in_row(right):
+        if predicate not in _SWAPPED or not self._grows(left) or not self._interchange.same_in_row(right):
             return None
         if isinstance(left.type, ir.IntegerType) and left.type.width < _LEAST_BITS:
             return None
         return _Term(bound=right, growing=left, predicate=predicate)
-
-    def _is_same_in_row(self, value: ir.Value) -> bool:
-        if self._interchange.uniform(value):
-            return True
-        op = defining_op(value)
-        if op is None:
-            return False
-        if op.name in ITEM_IDS:
-            return is_id(op, "y") or is_id(op, "z")
-        return is_pure(op) and all(map(self._same_in_row, op.operands))
 
     def _grows(self, value: ir.Value) -> bool:
         """Return whether ``value`` is a sum with x, in any type: it grows by one in a row, or overflows."""
@@ -227,9 +214,9 @@ class BoundsChecks:
         if op.name not in {"arith.addi", "arith.subi"}:
             return False
         left, right = op.operands
-        if op.name == "arith.addi" and self._same_in_row(left):
+        if op.name == "arith.addi" and self._interchange.same_in_row(left):
             left, right = right, left
-        return self._same_in_row(right) and self._grows(left)
+        return self._interchange.same_in_row(right) and self._grows(left)
 
 
 def has_bounds_check(kernel: ir.Operation) -> bool:

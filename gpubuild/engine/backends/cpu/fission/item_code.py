@@ -17,7 +17,13 @@ from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, l
 from gpubuild.engine.backends.cpu.fission.item_loops import ItemLoops
 from gpubuild.engine.backends.cpu.fission.masks import Mask
 from gpubuild.engine.backends.cpu.fission.shuffles import FROM_LANE, StaticShuffles
-from gpubuild.engine.backends.cpu.fission.uniformity import ITEM_IDS, Uniformity, is_pure, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    ITEM_IDS,
+    Uniformity,
+    defined_values,
+    is_pure,
+    nested,
+)
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import CannotFissionError
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.query import VIEWS, defining_op
@@ -36,7 +42,7 @@ class ItemCode:
     """
 
     def __init__(self, ops: Sequence[ir.Operation], uniformity: Uniformity, arrays: ContextArrays) -> None:
-        self.old = {value for op in ops for value in _defined(op)}
+        self.old = {value for op in ops for value in defined_values(op)}
         self.once: dict[ir.Value, ir.Value] = {}
         self.arrays = arrays
         self.recompute = Recompute(uniformity)
@@ -123,11 +129,6 @@ def copy_with(op: ir.Operation, operands: Sequence[ir.Value], emit: Emitter) -> 
 def _set_item(loops: ItemLoops, emit: Emitter) -> None:
     reference = {"callee": ir.FlatSymbolRefAttr.get(image_layout.PLACE_ITEM)}
     emit.op("func.call", [*loops.ids, loops.linear], [], reference)
-
-
-def _defined(op: ir.Operation) -> list[ir.Value]:
-    arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
-    return [*op.results, *arguments]
 
 
 class Recompute:

@@ -85,8 +85,7 @@ class ItemLoops:
 
     def only_if(self, condition: ir.Value) -> None:
         """Run the following code for work-items for which ``condition`` is true."""
-        branch = if_op(self.emit, condition, [], 1)
-        self.end = terminator(branch.regions[0].blocks[0])
+        self.end = if_then(self.emit, condition)
 
     def identity(self, op: ir.Operation, emit: Emitter) -> ir.Value:
         """Return what ``op``, one of ITEM_IDS, is for this work-item."""
@@ -130,6 +129,16 @@ def if_op(emit: Emitter, condition: ir.Value, results: Sequence[ir.Type], branch
     for region in list(op.regions)[:branches]:
         _yield(region.blocks.append(), [], op.location)
     return op
+
+
+def if_then(emit: Emitter, condition: ir.Value) -> ir.Operation:
+    """Create an ``scf.if`` without ``else``; return the end of its branch."""
+    return terminator(if_op(emit, condition, [], 1).regions[0].blocks[0])
+
+
+def if_else(emit: Emitter, condition: ir.Value) -> list[ir.Operation]:
+    """Create an ``scf.if`` without results; return the ends of its two branches."""
+    return [terminator(region.blocks[0]) for region in if_op(emit, condition, [], 2).regions]
 
 
 def set_operands(end: ir.Operation, values: Sequence[ir.Value]) -> ir.Operation:

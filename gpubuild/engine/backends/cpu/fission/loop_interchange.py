@@ -77,7 +77,6 @@ class Interchange:
     def _forget_values(self) -> None:
         """Clear the caches of properties of values, which depend on ``loops``."""
         self.uniform = cache(self._is_uniform)
-        self._x_terms = cache(self._count_x_terms)
         self.slope = cache(self._compute_slope)
         self.same_in_row = cache(self._is_same_in_row)
         self._is_bounds_check = cache(self._compares_bounds)
@@ -119,7 +118,7 @@ class Interchange:
         if not (self.uniform(upper) and self.uniform(step)) or "unsignedCmp" in op.attributes:
             return False
         strided = not self.uniform(lower)
-        if (strided and self._x_terms(lower) != 1) or _is_short(op) or needs_item(op):
+        if (strided and self.slope(lower, "x") != 1) or _is_short(op) or needs_item(op):
             return False
         if not strided and self._consider_vectors(op):
             return True
@@ -288,22 +287,6 @@ class Interchange:
         while op not in self.vectors and op != self._function:
             op = op.parent.operation
         return op
-
-    def _count_x_terms(self, value: ir.Value) -> int | None:
-        """Return how often the work-item's x is in a sum of it and of uniform values; ``None``: not known."""
-        if self.uniform(value):
-            return 0
-        op = defining_op(value)
-        if op is None:
-            return None
-        if is_id(op, "x"):
-            return 1
-        if op.name == "arith.index_cast":
-            return self._x_terms(op.operands[0])
-        if op.name != "arith.addi":
-            return None
-        parts = [self._x_terms(operand) for operand in op.operands]
-        return None if None in parts else sum(p for p in parts if p is not None)
 
     def _compute_slope(self, value: ir.Value, axis: str) -> int | None:
         """Return the growth of ``value`` from a work-item to the next on ``axis``; ``None``: not known."""

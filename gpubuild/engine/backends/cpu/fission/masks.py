@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_op, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, for_loop, if_then, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.support.frozen import frozen
@@ -84,8 +84,7 @@ def require_subgroups(emit: Emitter, extents: Extents, bits: ir.Value, waiting: 
 
 
 def _report(emit: Emitter, wrong: ir.Value, bits: ir.Value, waiting: ir.Operation, *, lanes: int) -> None:
-    branch = if_op(emit, wrong, [], 1)
-    here = Emitter(terminator(branch.regions[0].blocks[0]), location=waiting.location)
+    here = Emitter(if_then(emit, wrong), location=waiting.location)
     address = here.op("memref.extract_aligned_pointer_as_index", [bits], [ir.IndexType.get()]).results[0]
     number = here.constant(lanes, ir.IntegerType.get_signless(32))
     here.op("func.call", [address, number], [], {"callee": ir.FlatSymbolRefAttr.get(image_layout.DIVERGED)})

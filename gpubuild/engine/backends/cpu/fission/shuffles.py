@@ -18,8 +18,8 @@ from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays
-from gpubuild.engine.backends.cpu.fission.item_loops import Extents, if_op, open_loop
-from gpubuild.engine.backends.cpu.fission.uniformity import WAITS_FOR, named, terminator
+from gpubuild.engine.backends.cpu.fission.item_loops import Extents, if_then, open_loop
+from gpubuild.engine.backends.cpu.fission.uniformity import WAITS_FOR, named
 from gpubuild.engine.backends.cpu.fission.workgroup_functions import most_items
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits, symbol_name
@@ -108,8 +108,7 @@ def _shuffle_vectors(
     inside = Emitter(end)
     _, moved = _load_shuffled(given, at, sources, inside)
     inside.op("vector.store", [moved, taken, at], [])
-    part = if_op(emit, emit.compare(Compare.NE, rest, extents.zero), [], 1)
-    inside = Emitter(terminator(part.regions[0].blocks[0]))
+    inside = Emitter(if_then(emit, emit.compare(Compare.NE, rest, extents.zero)))
     own, moved = _load_shuffled(given, whole, sources, inside)
     moved = inside.select(_exist(sources, rest, inside), moved, own)
     inside.op("vector.store", [moved, taken, whole], [])

@@ -21,7 +21,7 @@ from gpubuild.engine.backends.cpu.fission.all_reduce import (
     split,
     store_pieces,
 )
-from gpubuild.engine.backends.cpu.fission.item_loops import if_op
+from gpubuild.engine.backends.cpu.fission.item_loops import if_else, if_then
 from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, is_id, is_pure, named, terminator
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
@@ -78,14 +78,13 @@ def _shorten(tree: _Tree) -> None:
     one = emit.constant(1)
     row = emit.compare(Compare.EQ, emit.binary("arith.muli", sizes[1], sizes[2]), one)
     enough = emit.compare(Compare.UGE, sizes[0], emit.constant(half))
-    both = if_op(emit, emit.binary("arith.andi", row, enough), [], 2)
-    short, long = (Emitter(terminator(region.blocks[0])) for region in both.regions)
+    short, long = map(Emitter, if_else(emit, emit.binary("arith.andi", row, enough)))
 
     if tree.waits_first:
         short.op("gpu.barrier", [], [])
     item = short.dimension("thread_id", "x")
-    only = if_op(short, short.compare(Compare.EQ, item, short.constant(0)), [], 1)
-    _in_registers(tree, half, iterations, Emitter(terminator(only.regions[0].blocks[0])))
+    only = if_then(short, short.compare(Compare.EQ, item, short.constant(0)))
+    _in_registers(tree, half, iterations, Emitter(only))
     short.op("gpu.barrier", [], [])
 
     start = long.constant(half, kind)

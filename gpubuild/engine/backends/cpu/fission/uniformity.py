@@ -71,6 +71,12 @@ def all_operations(function: ir.Operation) -> list[ir.Operation]:
     return [inner for op in operations(function.regions[0].blocks[0]) for inner in nested(op)]
 
 
+def defined_values(op: ir.Operation) -> list[ir.Value]:
+    """Return the results of ``op`` and the arguments of its blocks."""
+    arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
+    return [*op.results, *arguments]
+
+
 def body_operations(block: ir.Block) -> list[ir.Operation]:
     """Return the ops of a block without its terminator."""
     return list(operations(block))[:-1]

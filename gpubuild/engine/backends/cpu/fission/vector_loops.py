@@ -17,7 +17,12 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
 from gpubuild.engine.backends.cpu.fission.item_loops import Chunk, for_loop, if_op, open_loop, set_operands
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
-from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, nested, terminator
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    body_operations,
+    defined_values,
+    nested,
+    terminator,
+)
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
 
@@ -73,7 +78,7 @@ class VectorLoop:
     def needed(self) -> list[ir.Value]:
         """Return values from outside the loop which differ between the work-items of a strip."""
         inside = nested(self._op)
-        own = {value for op in inside for value in _defined(op)}
+        own = {value for op in inside for value in defined_values(op)}
         used = (value for op in inside if op != self._op for value in op.operands)
         return list(dict.fromkeys(v for v in used if v not in own and not self._is_scalar(v)))
 
@@ -342,10 +347,6 @@ class VectorLoop:
         stored = ir.MemRefType(array.type).element_type
         found = emit.value("vector.load", [array, at], _vector_of(stored))
         return found if stored == kind else emit.value("arith.trunci", [found], _vector_of(kind))
-
-
-def _defined(op: ir.Operation) -> list[ir.Value]:
-    return [*op.results, *(a for region in op.regions for block in region.blocks for a in block.arguments)]
 
 
 def _vector_of(kind: ir.Type) -> ir.Type:

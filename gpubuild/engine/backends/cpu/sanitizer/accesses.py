@@ -14,7 +14,13 @@ from itertools import pairwise
 from mlir import ir
 
 from gpubuild.engine.backends.cpu import image_layout
-from gpubuild.engine.backends.cpu.fission.uniformity import COLLECTIVE_OPS, GROUP_IDS, ITEM_IDS, nested
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    COLLECTIVE_OPS,
+    GROUP_IDS,
+    ITEM_IDS,
+    defined_values,
+    nested,
+)
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import VIEWS, constant_integer, defining_op, element_bytes
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
@@ -311,7 +317,7 @@ def _is_known(op: ir.Operation) -> bool:
     """Return whether ``op``, which has no :class:`Access`, accesses no memory."""
     if op.name in _WITHOUT_ACCESS:
         return True
-    touched = (*op.operands, *op.results, *(a for r in op.regions for b in r.blocks for a in b.arguments))
+    touched = (*op.operands, *defined_values(op))
     if any(isinstance(value.type, ir.MemRefType | ir.UnrankedMemRefType) for value in touched):
         return False
     return op.name.partition(".")[0] in _PURE_DIALECTS
