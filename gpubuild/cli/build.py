@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.cli.console import Console, closing_lines, labelled
-from gpubuild.cli.options import build_folder, variant_of
+from gpubuild.cli.options import build_request, variant_of
 from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
@@ -101,12 +101,10 @@ def build(options: argparse.Namespace, *, to_err: bool, link: bool = True) -> Ou
             hint="choose another folder with --dump-ir",
         )
     from gpubuild.build.opening import finished_build, open_builder
-    from gpubuild.model.project import BuildOptions
 
-    request = BuildOptions(
-        build_dir=build_folder(options, project.root),
-        programs=tuple(dict.fromkeys(options.programs)),
-        targets=tuple(dict.fromkeys(options.targets)),
+    request = build_request(
+        options,
+        project.root,
         cache_dir=options.cache_dir.absolute() if options.cache_dir else None,
         use_cache=not options.no_cache,
         jobs=options.jobs,

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpubuild.cache.open_store import locate, user_cache
 from gpubuild.cli.console import Console
@@ -20,7 +20,7 @@ from gpubuild.cli.options import build_folder, load
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import CacheConfig
 from gpubuild.plan.layout import Layout
-from gpubuild.support.text import SIZE, counted, size_of
+from gpubuild.support.text import SIZE, aligned, counted, size_of
 
 if TYPE_CHECKING:
     from gpubuild.build.log import LoggedStep
@@ -290,14 +290,8 @@ def _rate(steps: Sequence[LoggedStep]) -> float:
 
 
 def _table(groups: Mapping[tuple[str, str], Sequence[LoggedStep]]) -> list[str]:
-    rows: list[tuple[Any, ...]] = [("kind", "target", "hit rate", "hits", "remote", "ran")]
+    rows = [("kind", "target", "hit rate", "hits", "remote", "ran")]
     for (kind, target), steps in groups.items():
-        rows.append((kind, target or "-", f"{_rate(steps):.0%}", *_counts(steps).values()))
-    widths = [max(len(str(row[n])) for row in rows) for n in range(len(rows[0]))]
-    return [
-        "  ".join(
-            str(cell).ljust(width) if n < 2 else str(cell).rjust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+        hits, remote, ran = map(str, _counts(steps).values())
+        rows.append((kind, target or "-", f"{_rate(steps):.0%}", hits, remote, ran))
+    return aligned(rows, [False, False, True, True, True, True])

@@ -6,9 +6,8 @@ import argparse
 
 from gpubuild.cli.build import exit_code
 from gpubuild.cli.console import Console
-from gpubuild.cli.options import build_folder, load
+from gpubuild.cli.options import build_request, load
 from gpubuild.cli.progress import PlainView
-from gpubuild.model.project import BuildOptions
 from gpubuild.model.result import BuildReport
 from gpubuild.support.text import counted, shown_path
 
@@ -19,14 +18,7 @@ def execute(options: argparse.Namespace) -> int:
 
     console: Console = options.console
     project = load(options)
-    request = BuildOptions(
-        build_dir=build_folder(options, project.root),
-        programs=tuple(dict.fromkeys(options.programs)),
-        targets=tuple(dict.fromkeys(options.targets)),
-        jobs=options.jobs,
-        keep_going=True,
-        dry_run=True,
-    )
+    request = build_request(options, project.root, jobs=options.jobs, keep_going=True, dry_run=True)
     with (
         PlainView(console, to_err=True, explain=False, listed=()) as view,
         open_builder(project, options.settings, request, view, threads=False) as builder,

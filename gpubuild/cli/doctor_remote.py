@@ -15,6 +15,7 @@ from gpubuild.execute.agent import identity
 from gpubuild.execute.dask_cluster import RemoteWorker, query
 from gpubuild.model.project import BuildOptions, Project
 from gpubuild.plan.planner import tools_of
+from gpubuild.support.text import counted
 from gpubuild.targets.registry import kinds
 
 _EVERY_STEP = ("python", "wire")
@@ -104,7 +105,7 @@ def show(remote: Remote, console: Console) -> None:
         word, style = ("ok", "green") if not row.differing else ("partly", "yellow")
         if not row.kinds:
             word, style = "unused", "red"
-        threads = f"{row.worker.threads} step{'s' if row.worker.threads > 1 else ''} at once"
+        threads = f"{counted(row.worker.threads, 'step')} at once"
         text = row.worker.problem or (
             f"{row.worker.identity.get('python', '')}  {row.worker.seconds * 1e3:.1f} ms  "
             f"{', '.join(row.kinds) or 'no targets'}"

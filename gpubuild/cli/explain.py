@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpubuild.cli.console import Console, paint
 from gpubuild.cli.json_document import dump
-from gpubuild.cli.options import build_folder, load
+from gpubuild.cli.options import build_request, load
 from gpubuild.errors import UsageError
 from gpubuild.support.text import did_you_mean, nearest, one_line
 
@@ -21,13 +21,10 @@ _LISTED = 8  # steps that a short form matches
 def execute(options: argparse.Namespace) -> int:
     """Run the command. Only scans sources that changed, since the plan depends on them."""
     from gpubuild.build.opening import open_builder
-    from gpubuild.model.project import BuildOptions
 
     console: Console = options.console
     project = load(options)
-    request = BuildOptions(
-        build_dir=build_folder(options, project.root), targets=tuple(dict.fromkeys(options.targets))
-    )
+    request = build_request(options, project.root)
     with open_builder(project, options.settings, request, threads=False) as builder:
         plan = builder.scan()
         found = builder.explain(plan, plan.steps[find_step(options.step, plan.steps)])

@@ -7,11 +7,11 @@ import importlib
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpubuild.cli.quick import FLAG, FORM, NUMBER, OPTIONS, PATH, PROFILE, TEXT, WORD, WORDS, find_project
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Project, Variant
+from gpubuild.model.project import BuildOptions, Project, Variant
 from gpubuild.support.text import did_you_mean, nearest
 
 if TYPE_CHECKING:
@@ -210,3 +210,13 @@ def build_folder(options: argparse.Namespace, root: Path) -> Path:
     if options.build_dir:
         return Path.cwd() / str(options.build_dir)
     return root / variant_of(options).build_folder
+
+
+def build_request(options: argparse.Namespace, root: Path, **more: Any) -> BuildOptions:  # noqa: ANN401
+    """Return the build folder, programs and targets that options name, with ``more`` of a build's options."""
+    return BuildOptions(
+        build_dir=build_folder(options, root),
+        programs=tuple(dict.fromkeys(getattr(options, "programs", ()))),
+        targets=tuple(dict.fromkeys(options.targets)),
+        **more,
+    )

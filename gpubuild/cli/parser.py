@@ -29,6 +29,11 @@ _FORMATS = tuple(given.value for given in Format)
 EMIT = ("mlir", "llvm", *_FORMATS, "binary")
 _EMIT_SHORT = {"asm": "assembly", "obj": "bin"}
 CI_SERVICES = ("github", "gitlab")
+_INSTALLED = (
+    ("--cmake-dir", "cmake", "folder of the CMake package, for gpubuild_DIR"),
+    ("--meson-dir", "meson", "folder of the Meson subproject, to copy to subprojects/gpubuild"),
+    ("--schema", "config/schema.json", "path of the JSON Schema of targets.yaml, for editors"),
+)
 
 _EPILOG = """\
 examples:
@@ -197,18 +202,11 @@ def make_parser(*, only: str = "") -> Parser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"gpubuild {__version__}")
     parser.add_argument("-C", metavar="DIR", help="change to this folder first (before COMMAND)")
-    parser.add_argument(
-        "--cmake-dir", action="version", version=str(Path(__file__).parents[1] / "cmake"),
-        help="print the folder of the CMake package, for gpubuild_DIR, and exit",
-    )  # fmt: skip
-    parser.add_argument(
-        "--meson-dir", action="version", version=str(Path(__file__).parents[1] / "meson"),
-        help="print the folder of the Meson subproject, to copy to subprojects/gpubuild, and exit",
-    )  # fmt: skip
-    parser.add_argument(
-        "--schema", action="version", version=str(Path(__file__).parents[1] / "config" / "schema.json"),
-        help="print the path of the JSON Schema of targets.yaml, for editors, and exit",
-    )  # fmt: skip
+    for option, inside, text in _INSTALLED:
+        parser.add_argument(
+            option, action="version", version=str(Path(__file__).parents[1] / inside),
+            help=f"print the {text}, and exit",
+        )  # fmt: skip
     commands = parser.add_subparsers(
         title="commands",
         metavar="COMMAND",
@@ -228,9 +226,22 @@ def _split_program_arguments(arguments: Sequence[str]) -> tuple[list[str], list[
     return list(arguments), []
 
 
+def _add_programs(parser: Parser, meaning: str = "") -> None:
+    """Add ``PROGRAM``; without a ``meaning``, the default is the only program of the project."""
+    text = f"{meaning} (default: everything)" if meaning else "default: the only program of the project"
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=text)
+
+
+def _add_output(parser: Parser, default: str) -> None:
+    parser.add_argument(
+        "-o", "--output", type=path, default=Path(default), metavar="FILE",
+        help=f"the file to write (default: {default})",
+    )  # fmt: skip
+
+
 def _build(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "build", "build programs", epilog=_BUILD_EPILOG, verbose="")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
+    _add_programs(parser, "what to build")
     add_build_options(parser)
     add_options(parser, "dry_run", "explain", "json")
 
@@ -238,9 +249,7 @@ def _build(commands: argparse._SubParsersAction[Parser]) -> None:
 def _run(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(commands, "run", "build a program and run it", epilog=_RUN_EPILOG, verbose="")
     parser.usage = "gpubuild run [options] [PROGRAM] [-- ARGUMENTS]"
-    parser.add_argument(
-        "programs", nargs="*", metavar="PROGRAM", help="default: the only program of the project"
-    )
+    _add_programs(parser)
     parser.add_argument(
         "--all", action="store_true", help="run every program and compare its output with expected.txt"
     )
@@ -270,9 +279,7 @@ def _export(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "export", "write objects and runtime sources, to link them on another machine", verbose=""
     )
-    parser.add_argument(
-        "programs", nargs="*", metavar="PROGRAM", help="default: the only program of the project"
-    )
+    _add_programs(parser)
     parser.add_argument(
         "-o", "--output", type=path, metavar="DIR", help="the folder to write (default: PROGRAM-objects)"
     )
@@ -283,9 +290,7 @@ def _install(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "install", "build programs and copy them into a folder", epilog=_INSTALL_EPILOG, verbose=""
     )
-    parser.add_argument(
-        "programs", nargs="*", metavar="PROGRAM", help="what to install (default: everything)"
-    )
+    _add_programs(parser, "what to install")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument(
         "--prefix", type=path, metavar="DIR", help="copy into DIR/bin, DIR/lib and DIR/include"
@@ -357,7 +362,7 @@ def _check(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
         commands, "check", "read and verify the project and its sources, and compile nothing"
     )
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to check (default: everything)")
+    _add_programs(parser, "what to check")
     add_options(parser, *PROJECT, "jobs", "targets", "json", "message_format")
 
 
@@ -479,7 +484,7 @@ def _graph(commands: argparse._SubParsersAction[Parser]) -> None:
         epilog=_GRAPH_EPILOG,
         handler="gpubuild.cli.views:graph",
     )
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to draw (default: everything)")
+    _add_programs(parser, "what to draw")
     add_options(parser, *PROJECT)
     add_options(parser, "targets", text="draw device code for this target only; may be repeated")
     add_modules(parser, "draw only the steps that make or use this gpu.module")
@@ -507,7 +512,7 @@ def _watch(commands: argparse._SubParsersAction[Parser]) -> None:
         commands, "watch", "build, and build again whenever a file changes", epilog=_WATCH_EPILOG, verbose=""
     )
     parser.usage = "gpubuild watch [options] [PROGRAM…] [-- ARGUMENTS]"
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="what to build (default: everything)")
+    _add_programs(parser, "what to build")
     parser.add_argument("--run", action="store_true", help="run the program after each successful build")
     add_build_options(parser)
 
@@ -519,13 +524,6 @@ def _compdb(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     add_options(parser, *PROJECT)
     _add_output(parser, "compile_commands.json")
-
-
-def _add_output(parser: Parser, default: str) -> None:
-    parser.add_argument(
-        "-o", "--output", type=path, default=Path(default), metavar="FILE",
-        help=f"the file to write (default: {default})",
-    )  # fmt: skip
 
 
 def _worker(commands: argparse._SubParsersAction[Parser]) -> None:

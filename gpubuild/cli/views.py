@@ -8,10 +8,10 @@ from typing import Any
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.json_document import dump
-from gpubuild.cli.options import build_folder, load
+from gpubuild.cli.options import build_folder, build_request, load
 from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
-from gpubuild.model.project import BuildOptions, Project, language_arguments, search_arguments
+from gpubuild.model.project import Project, language_arguments, search_arguments
 from gpubuild.model.result import Status
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
@@ -38,12 +38,7 @@ def graph(options: argparse.Namespace) -> int:
     console: Console = options.console
     form = options.format or _format_of(options.output)
     project = load(options)
-    request = BuildOptions(
-        build_dir=build_folder(options, project.root),
-        programs=tuple(dict.fromkeys(options.programs)),
-        targets=tuple(dict.fromkeys(options.targets)),
-        dry_run=True,
-    )
+    request = build_request(options, project.root, dry_run=True)
     with open_builder(project, options.settings, request, threads=False) as builder:
         plan = builder.scan(partial=not options.modules)  # no module of an unreadable source is known
         _check_modules(options.modules, plan)

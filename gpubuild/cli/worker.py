@@ -13,6 +13,7 @@ from gpubuild import environment
 from gpubuild.cli.cache import parse_size
 from gpubuild.errors import UsageError
 from gpubuild.model.project import Execute
+from gpubuild.support.text import counted
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -36,5 +37,5 @@ def execute(options: argparse.Namespace) -> int:
     name = options.name or f"{platform.node()}-{os.getpid()}"
     command = dask_worker.worker_command(where, name, threads, options.program_arguments)
     if not options.quiet:
-        options.console.note(f"worker {name}: {threads} step{'s' if threads > 1 else ''} at once")
+        options.console.note(f"worker {name}: {counted(threads, 'step')} at once")
     os.execve(sys.executable, command, {**dask_worker.ENVIRONMENT, **environment.whole()})  # noqa: S606 - our own interpreter

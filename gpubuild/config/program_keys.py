@@ -134,6 +134,8 @@ NAME = Text(
 )
 _MODULE_NAME = Text(what="the name of a gpu.module, without '@'", pattern=r"[^@\s]\S*")
 PATH = Text(what="a path")
+_ARGUMENT = Text(what="an argument", pattern=r"[^\0]*")
+_CONTENT = Text(pattern=r"[\s\S]*")
 PIPELINE = Text(what="a pass pipeline")
 LIBRARIES = ListOf(item=path_with(LIBRARY_SUFFIXES, "a device library"), unique=True)
 _TARGET_NAMES = ListOf(item=Text(what="a target's name"), min_items=1, unique=True)
@@ -178,7 +180,7 @@ GENERATE = Record(
     empty=False,
     keys={
         "command": Key(
-            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*"), min_items=1),
+            spec=ListOf(item=_ARGUMENT, min_items=1),
             help="The program (a name in PATH, or a path relative to this file) and its arguments.",
             required=True,
             aka=("cmd", "argv"),
@@ -205,7 +207,7 @@ _CASE = Record(
     what="a case",
     keys={
         "args": Key(
-            spec=ListOf(item=Text(what="an argument", pattern=r"[^\0]*")),
+            spec=ListOf(item=_ARGUMENT),
             help="Arguments of the program.",
             aka=("arguments", "argv"),
         ),
@@ -214,10 +216,10 @@ _CASE = Record(
             help="Files to copy into the folder of the run, which is empty otherwise.",
             aka=("data", "inputs"),
         ),
-        "stdin": Key(spec=Text(pattern=r"[\s\S]*"), help="Text on standard input.", aka=("input",)),
+        "stdin": Key(spec=_CONTENT, help="Text on standard input.", aka=("input",)),
         "stdin_file": Key(spec=PATH, help="A file on standard input."),
         "stdout": Key(
-            spec=Text(pattern=r"[\s\S]*"),
+            spec=_CONTENT,
             help="The expected output, except addresses and trailing white space.",
             aka=("expected", "output", "expect"),
         ),
@@ -273,6 +275,33 @@ _INSTALL = Record(
             spec=_FOLDER_BELOW,
             default="lib",
             help="Folder of the library and its packages, below the prefix.",
+        ),
+    },
+)
+
+_LINK = Record(
+    what="link",
+    keys={
+        "libraries": Key(
+            spec=ListOf(
+                item=Text(
+                    what="a library's name",
+                    pattern=r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*",
+                    advice="write m for -lm; a library of your own goes under sources: as a .a",
+                )
+            ),
+            help="Libraries to link with, as -l takes them.",
+            aka=("libs",),
+        ),
+        "flags": Key(
+            spec=ListOf(
+                item=Text(
+                    what="a linker flag",
+                    pattern=r"(?!@|-Wl,(.*,)?@).+",
+                    advice="write the flags themselves: linkers do not report files of flags",
+                )
+            ),
+            help="Further flags for the linker.",
         ),
     },
 )
@@ -380,33 +409,7 @@ def program(kinds: Sequence[str]) -> Record:
                 help="How `gpubuild install` packages a library or an object.",
             ),
             "link": Key(
-                spec=Record(
-                    what="link",
-                    keys={
-                        "libraries": Key(
-                            spec=ListOf(
-                                item=Text(
-                                    what="a library's name",
-                                    pattern=r"[A-Za-z0-9_.+:][A-Za-z0-9_.+:-]*",
-                                    advice="write m for -lm; a library of your own goes under sources: "
-                                    "as a .a",
-                                )
-                            ),
-                            help="Libraries to link with, as -l takes them.",
-                            aka=("libs",),
-                        ),
-                        "flags": Key(
-                            spec=ListOf(
-                                item=Text(
-                                    what="a linker flag",
-                                    pattern=r"(?!@|-Wl,(.*,)?@).+",
-                                    advice="write the flags themselves: linkers do not report files of flags",
-                                )
-                            ),
-                            help="Further flags for the linker.",
-                        ),
-                    },
-                ),
+                spec=_LINK,
                 help="How the product is linked; for a static library or an object, how its users link it.",
             ),
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpubuild.inspect.records import Inspection, Kernel, Object, occupancy, why_no_occupancy
-from gpubuild.support.text import one_line
+from gpubuild.support.text import aligned, one_line
 from gpubuild.targets.vendor import WORKGROUP
 
 _HEAD = (
@@ -35,15 +35,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
 
     ``occ`` is the occupancy that registers and memory allow to workgroups of that size.
     """
-    rows = table_rows(inspection, workgroup)
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if head in _RIGHT else cell.ljust(width)
-            for cell, width, head in zip(row, widths, _HEAD, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
+    lines = aligned(table_rows(inspection, workgroup), [head in _RIGHT for head in _HEAD])
     items = [item for module in inspection.modules for item in module.objects]
     measured = [item for item in items if any(kernel.registers for kernel in item.kernels)]
     reasons = dict.fromkeys(why_no_occupancy(item) for item in measured)

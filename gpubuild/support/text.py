@@ -149,6 +149,18 @@ def unified_diff(old: Sequence[str], new: Sequence[str], old_name: str, new_name
     return tuple(difflib.unified_diff(old, new, old_name, new_name, n=2, lineterm=""))
 
 
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
+    """Return a line for each row; the cells of a column have one width, and ``right`` ones end together."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
 @cache
 def _escapes() -> dict[int, str]:
     return {b: f"\\{b:02X}" for b in range(256) if not 0x20 <= b < 0x7F or b in b'"\\'}
