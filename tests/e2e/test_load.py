@@ -91,6 +91,32 @@ func.func @small(%n: index) attributes {llvm.emit_c_interface} {
     module.small(0)
 
 
+def test_quotients_of_more_than_64_bits_in_host_code() -> None:
+    module = gpubuild.load(
+        text="""
+          func.func @floor(%m: memref<?xi64>) attributes {llvm.emit_c_interface} {
+            %c0 = arith.constant 0 : index
+            %c1 = arith.constant 1 : index
+            %bits = arith.constant 64 : i100
+            %a = memref.load %m[%c0] : memref<?xi64>
+            %b = memref.load %m[%c1] : memref<?xi64>
+            %x = arith.extsi %a : i64 to i100
+            %y = arith.extsi %b : i64 to i100
+            %f = arith.floordivsi %x, %y : i100
+            %high = arith.shrsi %f, %bits : i100
+            %p = arith.trunci %f : i100 to i64
+            %q = arith.trunci %high : i100 to i64
+            memref.store %p, %m[%c0] : memref<?xi64>
+            memref.store %q, %m[%c1] : memref<?xi64>
+            return
+          }"""
+    )
+    for a, b in ((7, -2), (-7, 2), (-7, -2), (6, -2)):
+        numbers = np.array([a, b])
+        module.floor(numbers)
+        assert list(numbers) == [a // b, (a // b) >> 64], (a, b)
+
+
 def test_targets_and_passes() -> None:
     loop = """func.func @twice(%x: memref<?xf32>) attributes {llvm.emit_c_interface} {
   %c0 = arith.constant 0 : index

@@ -11,7 +11,7 @@ from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
 from gpubuild.engine.ir.query import matching
 from gpubuild.engine.ir.resources import External, StepResources
 from gpubuild.engine.ir.step_io import StepIO, lower_input
-from gpubuild.engine.legalize import booleans, memory_ops, vectors
+from gpubuild.engine.legalize import booleans, memory_ops, vectors, workarounds
 from gpubuild.engine.legalize.unsupported_ops import diagnostics, narrow_memory
 from gpubuild.errors import StepError
 from gpubuild.model.project import Offload
@@ -77,6 +77,7 @@ LEGALIZE: tuple[Pass[_HostLowering], ...] = (
     booleans.USE_BYTES,
     vectors.SPLIT_ACCESSES,
     memory_ops.FLOAT_ATOMICS_TO_INTEGERS,
+    workarounds.FLOOR_WIDE_INTEGERS,
 )
 
 
