@@ -59,6 +59,35 @@ gpu.module @k {
     }
     gpu.return
   }
+  // Unsigned, from a number that is not negative.
+  gpu.func @unsigned(%a: memref<?x?xf32>, %c: memref<?xf32>, %from: index, %n: index) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant 0.0 : f32
+    %x = gpu.global_id x
+    %r:2 = scf.while (%i = %c0, %s = %zero) : (index, f32) -> (index, f32) {
+      %more = arith.cmpi ult, %i, %n : index
+      scf.condition(%more) %i, %s : index, f32
+    } do {
+    ^bb0(%i: index, %s: f32):
+      %p = memref.load %a[%i, %x] : memref<?x?xf32>
+      %t = arith.addf %s, %p : f32
+      %next = arith.addi %i, %c1 : index
+      scf.yield %next, %t : index, f32
+    }
+    %q:2 = scf.while (%i = %from, %s = %r#1) : (index, f32) -> (index, f32) {
+      %more = arith.cmpi ult, %i, %n : index
+      scf.condition(%more) %i, %s : index, f32
+    } do {
+    ^bb0(%i: index, %s: f32):
+      %p = memref.load %a[%i, %x] : memref<?x?xf32>
+      %t = arith.addf %s, %p : f32
+      %next = arith.addi %i, %c1 : index
+      scf.yield %next, %t : index, f32
+    }
+    memref.store %q#1, %c[%x] : memref<?xf32>
+    gpu.return
+  }
   // Not where the last count is used, where it could overflow, or where the bound could be jumped over.
   gpu.func @used(%a: memref<?x?xf32>, %c: memref<?xindex>, %n: i32) kernel {
     %c0 = arith.constant 0 : index
@@ -129,6 +158,9 @@ gpu.module @k {
 // CHECK-LABEL: gpu.func @grid.workgroup
 // CHECK: [[ALL:%.+]] = arith.muli
 // CHECK: scf.for {{%.+}} = %global_id_x to %arg2 step [[ALL]] {
+// CHECK-LABEL: gpu.func @unsigned.workgroup
+// CHECK: [[R:%.+]] = scf.for {{%.+}} = %c0 to %arg3 step
+// CHECK: scf.while ([[I:%.+]] = %arg2, [[T:%.+]] = [[R]])
 // CHECK-LABEL: gpu.func @used.workgroup
 // CHECK-NOT: scf.for
 // CHECK-LABEL: gpu.func @used(

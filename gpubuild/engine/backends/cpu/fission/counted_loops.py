@@ -10,7 +10,13 @@ from collections.abc import Set
 
 from mlir import ir
 
-from gpubuild.engine.backends.cpu.fission.uniformity import body_operations, named, operations, terminator
+from gpubuild.engine.backends.cpu.fission.uniformity import (
+    POSITIONS,
+    body_operations,
+    named,
+    operations,
+    terminator,
+)
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import INDEX_BITS, constant_integer, defining_op, is_outside, scalar_bits
 
@@ -33,7 +39,7 @@ def can_be_found(loop: ir.Operation) -> bool:
 
 
 def _counter(op: ir.Operation) -> int | None:
-    """Return which argument of the loop is a signed counter below a bound that the loop does not change."""
+    """Return which argument of the loop is a counter below a bound that the loop does not change."""
     before, after = (region.blocks[0] for region in op.regions)
     if [inner.name for inner in operations(before)] != ["arith.cmpi", "scf.condition"]:
         return None
@@ -53,16 +59,30 @@ def _counter(op: ir.Operation) -> int | None:
     number = arguments.index(counter)
     inside = {argument for argument, value in zip(after.arguments, passed, strict=True) if value == counter}
     step = _step(terminator(after).operands[number], inside)
-    return number if step is not None and is_outside(step, op) else None
+    is_known = step is not None and is_outside(step, op) and _starts_below(op.operands[number], compare)
+    return number if is_known else None
 
 
 def _below(compare: ir.Operation) -> tuple[ir.Value | None, ir.Value]:
-    """Return what a signed comparison says is below what; nothing if it says something else."""
+    """Return what a comparison says is below what; nothing if it says something else."""
     left, right = compare.operands
     predicate = ir.IntegerAttr(compare.attributes["predicate"]).value
-    if predicate == Compare.SGT:
+    if predicate in (Compare.SGT, Compare.UGT):
         return right, left
-    return left if predicate == Compare.SLT else None, right
+    return left if predicate in (Compare.SLT, Compare.ULT) else None, right
+
+
+def _starts_below(first: ir.Value, compare: ir.Operation) -> bool:
+    """Return whether a signed comparison of the counter is the same.
+
+    So it is for an unsigned one of 64 bits that starts at a number that is not negative: with a bound that
+    is, the loop would not end in the time that there is.
+    """
+    if ir.IntegerAttr(compare.attributes["predicate"]).value in (Compare.SLT, Compare.SGT):
+        return True
+    op, number = defining_op(first), constant_integer(first)
+    is_natural = number >= 0 if number is not None else op is not None and op.name in POSITIONS
+    return is_natural and scalar_bits(first.type) == INDEX_BITS
 
 
 def _step(value: ir.Value, counters: Set[ir.Value]) -> ir.Value | None:
