@@ -127,6 +127,9 @@ READERS = {
     "loop": ("scf.for %j = %x to %n step %one {", "}"),
     "guard_in_a_loop": ("scf.for %j = %x to %n step %one {\nscf.if %c {", "}\n}"),
     "loop_in_a_guard": ("scf.if %c {\nscf.for %j = %x to %n step %one {", "}\n}"),
+    "rows": ("scf.for %j = %y to %n step %one {", "}"),
+    "rows_and_columns": ("scf.for %j = %y to %n step %one {\nscf.for %k = %x to %n step %one {", "}\n}"),
+    "planes_of_a_group": ("%first = gpu.thread_id z\nscf.for %j = %first to %n step %one {", "}"),
 }
 
 
