@@ -40,6 +40,8 @@ MODULE = """module attributes {{gpu.container_module}} {{
       %zero = arith.constant 0.0 : f32
       %x = gpu.global_id x
       %y = gpu.global_id y
+      %groups_x = gpu.grid_dim x
+      %groups_y = gpu.grid_dim y
       {body}
       gpu.return
     }}
@@ -132,6 +134,13 @@ ROWS = f"""%first = arith.muli %y, %c4 : index
         %y1 = arith.addi %first, %i : index
         {PLAIN.replace("%y,", "%y1,")}
       }}"""
+GRID = f"""%all_x = arith.muli %groups_x, %c16 : index
+      %all_y = arith.muli %groups_y, %c16 : index
+      scf.for %y1 = %y to %n step %all_y {{
+        scf.for %x1 = %x to %n step %all_x {{
+          {PLAIN.replace("%y,", "%y1,").replace("%x]", "%x1]")}
+        }}
+      }}"""
 TILE = "memref<16x16xf32, #gpu.address_space<workgroup>>"
 TILES = f"workgroup(%ta: {TILE}, %tb: {TILE}) "
 TILED = f"""%tx = gpu.thread_id x
@@ -164,6 +173,7 @@ FORMS = {
     "sum in private memory": (TABLE, 1, IN_MEMORY, ""),
     "four sums in a private array": (TABLE, 4, IN_ARRAY, ""),
     "four rows in a loop around": (TABLE, 4, ROWS, ""),
+    "in two loops in steps of the grid": (TABLE, 4, GRID, ""),
     "tiles in workgroup memory": (TABLE, 1, TILED, TILES),
 }
 
