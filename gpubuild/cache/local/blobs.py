@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.local.folder import entries
+from gpubuild.cache.store import DestinationError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
 from gpubuild.support.atomic_write import PREFIX
