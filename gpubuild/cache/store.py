@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from gpubuild.cache.remote.store import RemoteStore
 
 
-class DestinationError(Exception):
-    """The file to copy a blob to cannot be written: the build folder's fault, not the cache's."""
-
-
 class Store:
     """An action cache with its content-addressed blobs; this one finds and keeps nothing.
 

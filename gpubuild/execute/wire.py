@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gpubuild.cache.local.blobs import SourceError, write_chunks
+from gpubuild.cache.local.blobs import DestinationError, SourceError, write_chunks
 from gpubuild.cache.remote.bazel_result import Stored
-from gpubuild.cache.store import DestinationError
 from gpubuild.errors import (
     Diagnostic,
     GpubuildError,

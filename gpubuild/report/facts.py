@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -131,10 +132,8 @@ def saved_seconds(build: LoggedBuild) -> float:
 
 def counts(build: LoggedBuild) -> dict[str, int]:
     """Return the number of steps by status."""
-    found: dict[str, int] = {}
-    for step in build.steps:
-        found[step.status] = found.get(step.status, 0) + 1
-    found["up-to-date"] = found.get("up-to-date", 0) + build.up_to_date
+    found = Counter(step.status for step in build.steps)
+    found["up-to-date"] += build.up_to_date
     return {status: number for status, number in found.items() if number}
 
 

@@ -11,8 +11,8 @@ import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 
 from gpubuild.cache.local import index
+from gpubuild.cache.local.blobs import DestinationError
 from gpubuild.cache.local.disk_store import DiskStore
-from gpubuild.cache.store import DestinationError
 from gpubuild.model.digest import digest_bytes
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "read", "fchmod", "lstat")

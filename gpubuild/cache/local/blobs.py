@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gpubuild.cache.local.folder import entries
-from gpubuild.cache.store import DestinationError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
 from gpubuild.support.atomic_write import PREFIX
@@ -31,6 +30,10 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 class DamagedBlobError(Exception):
     """The content of a stored blob does not match its name. It was set aside if possible."""
+
+
+class DestinationError(Exception):
+    """The file to copy a blob to cannot be written: the build folder's fault, not the cache's."""
 
 
 class SourceError(Exception):

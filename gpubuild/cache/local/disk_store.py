@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, SourceError
+from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
 from gpubuild.cache.local.folder import (
     TAG_NAME,
     DamagedIndexError,
@@ -25,7 +25,7 @@ from gpubuild.cache.local.folder import (
     write_tag,
 )
 from gpubuild.cache.record import RecordError, decode_record, encode_record
-from gpubuild.cache.store import DestinationError, Store
+from gpubuild.cache.store import Store
 from gpubuild.cache.warnings import Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob

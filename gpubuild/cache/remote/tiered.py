@@ -11,12 +11,12 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
-from gpubuild.cache.local.blobs import write_chunks
+from gpubuild.cache.local.blobs import DestinationError, write_chunks
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
-from gpubuild.cache.store import DestinationError, Store
+from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.text import counted
