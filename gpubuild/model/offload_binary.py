@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from gpubuild.support.frozen import field, frozen
 
 MAGIC = b"\x10\xff\x10\xad"
 VERSION = 1
@@ -21,7 +22,7 @@ _ENTRY = struct.Struct("<HHIQQQQ")  # image kind, offload kind, flags, strings a
 _PAIR = struct.Struct("<QQ")  # offset of the key, offset of the value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Image:
     """One device image. ``image_kind`` and ``offload_kind`` may be numbers LLVM adds later.
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpubuild.build.log import History, LoggedBuild, LoggedStep
+from gpubuild.support.frozen import frozen
 from gpubuild.targets.registry import kinds, vendor
 from gpubuild.targets.vendor import Occupancy
 
 _HITS = ("hit-local", "hit-remote")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Bar:
     """A step on the timeline, in the ``lane`` of a worker; ``critical`` if it is on the critical path."""
 
@@ -24,7 +24,7 @@ class Bar:
     critical: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Value:
     """A number after the last build and before it; ``None`` where unknown."""
 
@@ -39,7 +39,7 @@ class Value:
         return self.now - self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KernelRow:
     """A kernel for one target. ``state`` is ``new``, ``gone`` or empty."""
 

@@ -17,7 +17,6 @@ import os
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -28,6 +27,7 @@ from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.atomic_write import Replacement
+from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted
 
 SCHEMA = "gpubuild.archive/1"
@@ -39,7 +39,7 @@ _MANIFEST = "manifest.json"
 _COMPRESSION_LEVEL = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Exported:
     """The content of an archive. ``missing`` results were wanted but not in the cache."""
 
@@ -49,7 +49,7 @@ class Exported:
     missing: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Imported:
     """What was imported. ``problems`` list what was not, and why."""
 
