@@ -118,9 +118,6 @@ class BuildLog:
         listed = [s for s in report.steps if s.status is not Status.UP_TO_DATE or s.reason]
         if not listed:
             return
-        from gpubuild.build.diagnosis import grouped
-
-        errors = grouped(step.error for step in report.failed if step.error is not None)
         build = LoggedBuild(
             began=round(self._began, 3),
             seconds=round(report.seconds, 4),
@@ -131,7 +128,7 @@ class BuildLog:
                 _logged(step, plan.steps.get(step.id), plan, record(step.id), self._ended.get(step.id))
                 for step in listed
             ),
-            errors=tuple(_shortened(error.render()) for error in errors[:_MOST_ERRORS]),
+            errors=_errors(report) if report.failed else (),
         )
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,8 +161,12 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
+def _errors(report: BuildReport) -> tuple[str, ...]:
+    from gpubuild.build.diagnosis import grouped  # for failures only
+
+    errors = grouped(step.error for step in report.failed if step.error is not None)
+    texts = (error.render() for error in errors[:_MOST_ERRORS])
+    return tuple(text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…" for text in texts)
 
 
 def read_made(path: Path) -> dict[str, Orphan]:

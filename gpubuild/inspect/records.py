@@ -1,6 +1,6 @@
 """Inspection: what was found in a file, as records and as the JSON document that scripts read.
 
-Image: what a device image says about itself, whatever its format.
+Image: the facts in a device image of any format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCHEMA = 1
 
 @frozen
 class Kernel:
-    """One kernel and its resources; ``None`` where the format does not tell.
+    """One kernel and its resources; ``None`` where the format has no value.
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
     memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the

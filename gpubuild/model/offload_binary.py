@@ -2,7 +2,7 @@
 
 Layout (llvm/Object/OffloadBinary.h), all little-endian, every binary 8-byte aligned and padded:
 header 32 bytes, entry 40 bytes, one 16-byte (key, value) pair of offsets per string, the strings,
-the image. Binaries are concatenated without more ado, which is what linkers make of a section.
+the image. Binaries follow each other directly, as linkers make a section of them.
 """
 
 from __future__ import annotations
