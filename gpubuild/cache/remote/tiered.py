@@ -241,7 +241,7 @@ class TieredStore(Store):
                 if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
                     return None
             except OSError as error:
-                self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+                self._local.note_write_error(error)
                 return record  # its blobs are then fetched from the server
         return record
 
@@ -266,7 +266,7 @@ class TieredStore(Store):
                 return False
             self._local.blobs.sync([blob.digest])
         except OSError as error:
-            self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+            self._local.note_write_error(error)
             return False
         return True
 
