@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from gpubuild.errors import UsageError
 from gpubuild.model.events import BuildWarning, Listener
 from gpubuild.plan.layout import Layout
+from gpubuild.support.file_lock import is_file_of, try_lock
 
 _ATTEMPTS = 100
 
@@ -36,7 +36,7 @@ def build_lock(layout: Layout, listener: Listener) -> Iterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             # While we waited, `clean` may have deleted the file: a lock on a file without a name
             # excludes no other build. Some network file systems change inode numbers at each stat.
-            if _is_current(descriptor, layout) or not attempts_left:
+            if is_file_of(descriptor, layout.lock_file) or not attempts_left:
                 yield
                 return
         finally:
@@ -71,24 +71,10 @@ def _open(layout: Layout) -> int:
 
 def _take(descriptor: int, layout: Layout, listener: Listener, *, warned: bool) -> bool:
     """Take the lock if it is free; without support for locks, warn and go on."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EAGAIN, errno.EACCES):
-            if not warned:
-                listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
-            return False
-        listener.on_event(
-            BuildWarning(
-                message=f"{layout.build_dir} does not support locks ({error.strerror}): "
-                "do not run two builds in it at once"
-            )
-        )
-    return True
-
-
-def _is_current(descriptor: int, layout: Layout) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), layout.lock_file.stat())
-    except FileNotFoundError:
-        return False
+    taken = try_lock(descriptor)
+    if taken is None:
+        text = f"{layout.build_dir} does not support locks: do not run two builds in it at once"
+        listener.on_event(BuildWarning(message=text))
+    elif not taken and not warned:
+        listener.on_event(BuildWarning(message=f"waiting for another build in {layout.build_dir}"))
+    return taken is not False

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
 from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.frozen import field, frozen
+from gpubuild.support.plain_data import plain, typed
 from gpubuild.targets.registry import vendor
 
-SCHEMA = 1
+SCHEMA = 2
 _MOST_BUILDS = 40
 _KEPT_BUILDS = 20
 _MOST_ERRORS = 20
@@ -41,26 +42,29 @@ class LoggedStep:
     ``began`` is when a worker began, ``ended`` when it ended, or outputs were in place here.
     ``cost_seconds`` is the time of the run that made the result, perhaps on another machine. ``needs``
     are ids of steps. ``sizes`` are those of the outputs in bytes, ``kernels`` those that ``info`` lists,
-    ``device`` the kind of target and the chip that they were compiled for.
+    ``device`` the kind of target and the chip that they were compiled for. ``made`` are paths and digests
+    of the outputs that ``file``, the project file, has from a program's own step.
     """
 
     id: str
     kind: str
-    program: str
-    module: str
-    target: str
     status: str
-    reason: str
     began: float
     ended: float
-    cost_seconds: float
-    stages: tuple[tuple[str, float], ...]
-    needs: tuple[str, ...]
-    error: str
+    program: str = ""
+    module: str = ""
+    target: str = ""
+    reason: str = ""
+    cost_seconds: float = 0.0
+    stages: tuple[tuple[str, float], ...] = ()
+    needs: tuple[str, ...] = ()
+    error: str = ""
     worker: str = ""  # of a cluster
     sizes: Mapping[str, int] = field(default_factory=dict)
     kernels: tuple[Mapping[str, Any], ...] = ()
     device: tuple[str, str] = ("", "")
+    file: str = ""
+    made: tuple[tuple[str, str], ...] = ()
 
 
 @frozen
@@ -114,39 +118,41 @@ class BuildLog:
         listed = [s for s in report.steps if s.status is not Status.UP_TO_DATE or s.reason]
         if not listed:
             return
-        line = {
-            "schema": SCHEMA,
-            "began": round(self._began, 3),
-            "seconds": round(report.seconds, 4),
-            "ok": report.ok,
-            "workers": workers,
-            "up_to_date": len(report.steps) - len(listed),
-            "steps": [
-                _step_line(step, plan.steps.get(step.id), plan, record(step.id), self._ended.get(step.id))
+        build = LoggedBuild(
+            began=round(self._began, 3),
+            seconds=round(report.seconds, 4),
+            ok=report.ok,
+            workers=workers,
+            up_to_date=len(report.steps) - len(listed),
+            steps=tuple(
+                _logged(step, plan.steps.get(step.id), plan, record(step.id), self._ended.get(step.id))
                 for step in listed
-            ],
-        }
-        if report.failed:
-            from gpubuild.build.diagnosis import grouped
-
-            errors = grouped(step.error for step in report.failed if step.error is not None)
-            line["errors"] = [_shortened(error.render()) for error in errors[:_MOST_ERRORS]]
+            ),
+            errors=_errors(report) if report.failed else (),
+        )
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             whole = _trim(self._path)
             with open(self._path, "a", encoding="utf-8", opener=_open_no_link) as stream:
-                stream.write("\n" * (not whole) + json.dumps(line, separators=(",", ":")) + "\n")
+                stream.write("\n" * (not whole) + _line(plain(build)))
 
 
 def read_log(path: Path) -> History:
     """Return the history in a file, without damaged lines and lines of another version."""
     builds, base = [], dict[str, LoggedStep]()
-    for document in _lines(path):
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        lines = []
+    for line in lines:
+        with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            document = json.loads(line)
+            if document.pop("schema") != SCHEMA:
+                continue
             if "base" in document:
-                base.update({str(name): _step(data) for name, data in document["base"].items()})
+                base.update(typed(dict[str, LoggedStep], document["base"]))
             else:
-                builds.append(_build(document))
+                builds.append(typed(LoggedBuild, document))
     return History(builds=tuple(builds), base=base)
 
 
@@ -155,61 +161,59 @@ def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…"
+def _errors(report: BuildReport) -> tuple[str, ...]:
+    from gpubuild.build.diagnosis import grouped  # for failures only
+
+    errors = grouped(step.error for step in report.failed if step.error is not None)
+    texts = (error.render() for error in errors[:_MOST_ERRORS])
+    return tuple(text if len(text) <= _LONGEST_ERROR else text[:_LONGEST_ERROR] + "\n…" for text in texts)
 
 
 def read_made(path: Path) -> dict[str, Orphan]:
     """Return the outputs of programs' own steps in the builds of a log, by path, as last made."""
-    made: dict[str, Orphan] = {}
-    for document in _lines(path):
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
-            for step in document["base"].values() if "base" in document else document["steps"]:
-                if "made" not in step:
-                    continue
-                file, outputs = step["made"]
-                for output, digest in outputs:
-                    if is_digest(digest):
-                        orphan = Orphan(digest=Digest(digest), file=str(file), program=str(step["program"]))
-                        made[str(output)] = orphan
-    return made
+    history = read_log(path)
+    return {
+        output: Orphan(digest=Digest(digest), file=step.file, program=step.program)
+        for step in (*history.base.values(), *(step for build in history.builds for step in build.steps))
+        for output, digest in step.made
+        if is_digest(digest)
+    }
 
 
-def _step_line(
+def _logged(
     report: StepReport, step: Step | None, plan: Plan, record: StepRecord | None, ended: float | None
-) -> dict[str, Any]:
+) -> LoggedStep:
     end = max((report.seconds if ended is None else ended) - report.waited_seconds, 0.0)
     # The time of a report includes waiting for a worker, that of its stages does not.
     took = min(sum(s.seconds for s in report.stages) if report.stages else report.seconds, report.seconds)
-    line: dict[str, Any] = {
-        "id": report.id,
-        "kind": report.kind.value,
-        "program": report.program,
-        "module": report.module,
-        "target": report.target,
-        "status": report.status.value,
-        "reason": report.reason,
-        "began": round(max(end - took, 0.0), 4),
-        "ended": round(end, 4),
-        "stages": [[s.stage, round(s.seconds, 4)] for s in report.stages],
-        "needs": sorted(plan.needs(report.id)) if step is not None else [],
-    }
-    if report.worker:
-        line["worker"] = report.worker
-    if report.error is not None:
-        line["error"] = report.error.message
+    more: dict[str, Any] = {}
     if record is not None and report.outputs:
-        line["cost"] = round(record.result.seconds, 4)
-        line["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
+        more["cost_seconds"] = round(record.result.seconds, 4)
+        more["sizes"] = {blob.name: blob.size_bytes for blob in record.result.blobs}
     if record is not None and record.origin is not None:
         outputs = zip(record.origin.outputs, record.result.blobs, strict=False)
-        line["made"] = [record.origin.file, [[path, blob.digest] for path, blob in outputs]]
+        more |= {"file": record.origin.file, "made": tuple((path, blob.digest) for path, blob in outputs)}
     if step is not None and isinstance(step.params, CompileParams) and report.outputs:
         target = step.params.target
-        line["device"] = [target.kind, vendor(target.kind).arch(target.chip, target.features)]
+        more["device"] = (target.kind, vendor(target.kind).arch(target.chip, target.features))
         with suppress(OSError, ValueError, KeyError, TypeError):
-            line["kernels"] = json.loads(step.output_path("info").read_bytes())["kernels"]
-    return line
+            more["kernels"] = tuple(json.loads(step.output_path("info").read_bytes())["kernels"])
+    return LoggedStep(
+        id=report.id,
+        kind=report.kind.value,
+        program=report.program,
+        module=report.module,
+        target=report.target,
+        status=report.status.value,
+        reason=report.reason,
+        began=round(max(end - took, 0.0), 4),
+        ended=round(end, 4),
+        stages=tuple((s.stage, round(s.seconds, 4)) for s in report.stages),
+        needs=tuple(sorted(plan.needs(report.id))) if step is not None else (),
+        worker=report.worker,
+        error=report.error.message if report.error is not None else "",
+        **more,
+    )
 
 
 def _trim(path: Path) -> bool:
@@ -222,65 +226,14 @@ def _trim(path: Path) -> bool:
     data = path.read_bytes()
     if data.count(b"\n") < _MOST_BUILDS:
         return data.endswith(b"\n")
-    documents = list(_lines(path))
-    builds = [d for d in documents if "steps" in d]
-    base: dict[str, Any] = {}
-    for document in documents:
-        with suppress(TypeError, AttributeError):
-            base.update(document.get("base", {}))
-    for build in builds[:-_KEPT_BUILDS]:
-        with suppress(KeyError, TypeError, AttributeError):
-            for step in build["steps"]:
-                if (step["kind"] in _MEASURED and "sizes" in step) or "made" in step:
-                    base[step["id"]] = step
-    lines = [{"schema": SCHEMA, "base": base}, *builds[-_KEPT_BUILDS:]]
-    write_atomically(path, "".join(json.dumps(d, separators=(",", ":")) + "\n" for d in lines))
+    history = read_log(path)
+    base = dict(history.base)
+    for build in history.builds[:-_KEPT_BUILDS]:
+        base |= {s.id: s for s in build.steps if (s.kind in _MEASURED and s.sizes) or s.made}
+    documents = [{"base": base}, *history.builds[-_KEPT_BUILDS:]]
+    write_atomically(path, "".join(_line(plain(document)) for document in documents))
     return True
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return
-    for line in data.split(b"\n"):
-        try:
-            document = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(document, dict) and document.get("schema") == SCHEMA:
-            yield document
-
-
-def _build(document: Mapping[str, Any]) -> LoggedBuild:
-    return LoggedBuild(
-        began=float(document["began"]),
-        seconds=float(document["seconds"]),
-        ok=bool(document["ok"]),
-        workers=int(document["workers"]),
-        up_to_date=int(document["up_to_date"]),
-        steps=tuple(_step(step) for step in document["steps"]),
-        errors=tuple(str(error) for error in document.get("errors", ())),
-    )
-
-
-def _step(data: Mapping[str, Any]) -> LoggedStep:
-    return LoggedStep(
-        id=str(data["id"]),
-        kind=str(data["kind"]),
-        program=str(data["program"]),
-        module=str(data["module"]),
-        target=str(data["target"]),
-        status=str(data["status"]),
-        reason=str(data["reason"]),
-        began=float(data["began"]),
-        ended=float(data["ended"]),
-        cost_seconds=float(data.get("cost", 0.0)),
-        stages=tuple((str(name), float(seconds)) for name, seconds in data["stages"]),
-        needs=tuple(str(need) for need in data["needs"]),
-        error=str(data.get("error", "")),
-        worker=str(data.get("worker", "")),
-        sizes={str(name): int(size) for name, size in data.get("sizes", {}).items()},
-        kernels=tuple(dict(kernel) for kernel in data.get("kernels", ())),
-        device=(str(data["device"][0]), str(data["device"][1])) if "device" in data else ("", ""),
-    )
+def _line(document: Any) -> str:  # noqa: ANN401 - plain data
+    return json.dumps({"schema": SCHEMA, **document}, separators=(",", ":")) + "\n"

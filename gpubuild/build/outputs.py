@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpubuild.build.include_scan import surroundings_digest
 from gpubuild.build.state import BuildState, StepRecord
-from gpubuild.cache.errors import DestinationError
+from gpubuild.cache.local.blobs import DestinationError
 from gpubuild.cache.store import Store
 from gpubuild.model.digest import Digest
 from gpubuild.model.project import Program, Project

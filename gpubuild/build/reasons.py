@@ -179,11 +179,9 @@ def rows(before: Mapping[str, str], now: Mapping[str, str], version: Callable[[s
 def _object_changed(target: str, old: str, new: str) -> str:
     if not old:
         return f"the object for {target} is new"
-    return (
-        f"options of the object for {target} changed: {_difference(old, new)}"
-        if new
-        else (f"the object for {target} is gone")
-    )
+    if not new:
+        return f"the object for {target} is gone"
+    return f"options of the object for {target} changed: {_difference(old, new)}"
 
 
 def _follows_from_option(step: Step, role: str, new: str) -> bool:

@@ -137,18 +137,22 @@ class StepRunner:
             if item.name in ("module", "host"):
                 self._state.note_text(parts[f"input {item.name}"], item.path)
 
+    def _current(self, prepared: Prepared) -> tuple[StepRecord | None, str]:
+        """Return the record of the step if its key is the same, and why its outputs are others, or ""."""
+        record = self._state.record(prepared.step.id)
+        if record is None or record.key != prepared.key:
+            return None, ""
+        return record, self._outputs.stale(prepared.step, record)
+
     def settle(self, prepared: Prepared) -> StepReport | None:
         """Bring the step up to date without running it, or return ``None``: it must run."""
         step, key = prepared.step, prepared.key
         if self._dumps(step):
             return None
-        record = self._state.record(step.id)
-        stale = ""
-        if record is not None and record.key == key:
-            stale = self._outputs.stale(step, record)
-            if not stale:
-                self._keep(prepared, record)
-                return self._report(prepared, Status.UP_TO_DATE, record.result)
+        record, stale = self._current(prepared)
+        if record is not None and not stale:
+            self._keep(prepared, record)
+            return self._report(prepared, Status.UP_TO_DATE, record.result)
         reason = stale or prepared.why
         if key in self._made:
             other, result = self._made[key]
@@ -186,23 +190,18 @@ class StepRunner:
     def wanted_key(self, step: Step) -> Digest | None:
         """Return the key that :meth:`settle` would look up, if any. Raises like :meth:`prepare`."""
         prepared = self.prepare(step)
-        record = self._state.record(step.id)
         if prepared.key in self._made:
             return None
-        if record is not None and record.key == prepared.key and not self._outputs.stale(step, record):
-            return None
-        return prepared.key
+        record, stale = self._current(prepared)
+        return prepared.key if record is None or stale else None
 
     def would_run(self, prepared: Prepared) -> StepReport:
         """Return the report for a dry run; touch no file."""
-        step = prepared.step
-        record = self._state.record(step.id)
-        if record is not None and record.key == prepared.key:
-            stale = self._outputs.stale(step, record)
-            if not stale:
-                return self._report(prepared, Status.UP_TO_DATE, record.result)
-            return self._report(prepared, Status.WOULD_RUN, record.result, stale)
-        return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
+        record, stale = self._current(prepared)
+        if record is None:
+            return self._report(prepared, Status.WOULD_RUN, None, prepared.why)
+        status = Status.WOULD_RUN if stale else Status.UP_TO_DATE
+        return self._report(prepared, status, record.result, stale)
 
     def explain(self, plan: Plan, step: Step) -> Explanation:
         """Compare what ``step`` depends on with its record; run nothing.
@@ -272,11 +271,11 @@ class StepRunner:
     def finish(self, prepared: Prepared, done: JobResult, workdir: Path) -> StepReport:
         """Move outputs into place and queue them for the cache. Raises ``OSError``."""
         step, result = prepared.step, done.result
-        why = prepared.why
-        record = self._state.record(step.id)
-        if record is not None and record.key == prepared.key:
-            missing = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
-            why = self._outputs.stale(step, record) or missing
+        record, why = self._current(prepared)
+        if record is None:
+            why = prepared.why
+        elif not why:
+            why = "its IR was asked for" if self._dumps(step) else "it is not in the cache"
         if prepared.key in self._damaged:
             why += "; its entry in the cache was corrupt: set aside"
         self._outputs.place(step, result, workdir / "out")

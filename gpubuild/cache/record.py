@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+from typing import cast
 
 from gpubuild.model.digest import Digest, digest_bytes, is_digest
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
@@ -59,11 +60,7 @@ def decode_record(key: Digest, data: bytes) -> ActionResult:
     checksum, newline, body = data.partition(b"\n")
     if not newline or checksum != _checksum(key, body).encode():
         raise RecordError("its checksum does not match")
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise RecordError("not JSON") from error
-    fields = _fields(document, {"schema", "blobs", "discovered", "warnings", "seconds"})
+    fields = _fields(read_json(body), {"schema", "blobs", "discovered", "warnings", "seconds"})
     if fields["schema"] != SCHEMA:
         raise RecordError(f"schema {fields['schema']!r}")
     blobs = tuple(_blob(item) for item in _list(fields["blobs"]))
@@ -104,22 +101,36 @@ def _text(value: object) -> str:
     return value
 
 
-def _digest(value: object) -> Digest:
+def read_digest(value: object) -> Digest:
+    """Return a digest. Raises ``RecordError`` for another value."""
     if not is_digest(value):
         raise RecordError("expected a digest")
     return Digest(str(value))
 
 
+def read_size(value: object) -> int:
+    """Return the size of a blob in bytes. Raises ``RecordError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BLOB_BYTES:
+        raise RecordError(f"not a size: {str(value)[:80]}")
+    return value
+
+
+def read_json(data: bytes) -> object:
+    """Return the value of a JSON text. Raises ``RecordError`` for other bytes."""
+    try:
+        return cast(object, json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise RecordError("not JSON") from error
+
+
 def _blob(value: object) -> Blob:
     fields = _fields(value, {"name", "digest", "size_bytes", "executable"})
-    name, size, executable = _text(fields["name"]), fields["size_bytes"], fields["executable"]
+    name, size, executable = _text(fields["name"]), read_size(fields["size_bytes"]), fields["executable"]
     if not is_plain_name(name) or len(name) > 255:
         raise RecordError(f"not a plain output name: {name[:80]!r}")
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_BLOB_BYTES:
-        raise RecordError(f"not a size: {size!r}")
     if not isinstance(executable, bool):
         raise RecordError("executable is not a truth value")
-    return Blob(name=name, digest=_digest(fields["digest"]), size_bytes=size, executable=executable)
+    return Blob(name=name, digest=read_digest(fields["digest"]), size_bytes=size, executable=executable)
 
 
 def _discovered(value: object) -> tuple[str, Digest]:
@@ -128,4 +139,4 @@ def _discovered(value: object) -> tuple[str, Digest]:
     path = _text(value[0])
     if not path or "\0" in path or ".." in PurePosixPath(path).parts:
         raise RecordError("expected the path of a file")
-    return path, _digest(value[1])
+    return path, read_digest(value[1])

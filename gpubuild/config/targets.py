@@ -105,7 +105,7 @@ def read_targets(
 
 
 class _Attribute(NamedTuple):
-    """What a target says that only the target attribute of its vendor has."""
+    """The values of a target that only the target attribute of its vendor has."""
 
     flags: tuple[str, ...]
     abi: str
@@ -136,10 +136,10 @@ def _attribute(name: str, member: Member, vendor: Vendor, chip: str, problems: P
 
 
 def _vendor(name: str, member: Member, problems: Problems) -> Vendor | None:
-    said, chip = (member.node.child(key).scalar for key in ("kind", "chip"))
+    kind, chip = (member.node.child(key).scalar for key in ("kind", "chip"))
     by_chip = _of_chip(str(chip)) if chip else None
     by_name = registry.of_name(name)
-    vendor = registry.vendor(str(said)) if said else by_chip or by_name
+    vendor = registry.vendor(str(kind)) if kind else by_chip or by_name
     if vendor is None:
         if not member.node.flawed:
             word = str(chip or name)

@@ -8,14 +8,11 @@ than 1 MB are in the remote cache, if client and worker have the same one, else 
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, cast
 
-from gpubuild.cache.errors import DestinationError
-from gpubuild.cache.local.blobs import SourceError, write_chunks
+from gpubuild.cache.local.blobs import DestinationError, SourceError, write_chunks
 from gpubuild.cache.remote.bazel_result import Stored
 from gpubuild.errors import (
     Diagnostic,
@@ -41,7 +38,8 @@ from gpubuild.model.step import (
     is_plain_name,
     pipeline_of,
 )
-from gpubuild.support.frozen import fields, frozen, is_frozen
+from gpubuild.support.frozen import frozen
+from gpubuild.support.plain_data import plain, typed
 
 if TYPE_CHECKING:
     from gpubuild.cache.remote.store import RemoteStore
@@ -150,7 +148,7 @@ def pack_job(job: Job, cache: RemoteStore | None = None) -> bytes:
             python=python_tag(),
             step=job.step_id,
             kind=job.kind.value,
-            params=cast(dict[str, object], _plain(job.params)),
+            params=cast(dict[str, object], plain(job.params)),
             inputs=tuple(inputs),
             outputs=job.output_names,
             executable=job.executable_outputs,
@@ -242,7 +240,7 @@ def pack_answer(
         blobs = [_sent(blob, out / blob.name, cache) for blob in answer.result.blobs]
     except SourceError as error:
         raise OSError(str(error)) from error
-    return _pack({"worker": worker, "result": _plain(answer), "blobs": blobs})
+    return _pack({"worker": worker, "result": plain(answer), "blobs": blobs})
 
 
 def pack_refusal(reason: str) -> bytes:
@@ -306,7 +304,7 @@ def _plain_error(error: GpubuildError) -> dict[str, object]:
     found: dict[str, object] = {"kind": kind, "message": error.message, "hint": error.hint}
     if isinstance(error, StepError):
         found |= {name: getattr(error, name) for name in _ERROR_TEXTS}
-        found["diagnostics"] = _plain(error.diagnostics)
+        found["diagnostics"] = plain(error.diagnostics)
     return found
 
 
@@ -324,7 +322,7 @@ def _typed_error(found: object) -> GpubuildError:
 def _pack(value: object) -> bytes:
     import msgpack
 
-    content = _plain(value)
+    content = plain(value)
     return cast(bytes, msgpack.packb({"version": VERSION, **cast(dict[str, object], content)}))
 
 
@@ -340,66 +338,8 @@ def _unpack(message: bytes) -> dict[str, Any]:
     return found
 
 
-def _plain(value: object) -> object:
-    """Return ``value`` as msgpack has it: frozen objects become mappings, paths and enums texts."""
-    if is_frozen(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
-
-
-def _typed(kind: Any, value: object) -> Any:  # noqa: ANN401 - any annotation, and a value of that type
-    """Return the plain ``value`` as ``kind``. Raises ``WireError`` where it is of another type."""
-    kind = getattr(kind, "__supertype__", kind)  # of a NewType
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        for choice in arguments:
-            try:
-                return _typed(choice, value)
-            except WireError:
-                continue
-    elif kind is None or kind is type(None):
-        if value is None:
-            return None
-    elif origin is tuple and isinstance(value, list):
-        if arguments[-1] is not Ellipsis and len(arguments) != len(value):
-            raise WireError(f"expected {len(arguments)} values, got {len(value)}")
-        each = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
-        return tuple(_typed(item_kind, item) for item_kind, item in zip(each, value, strict=True))
-    elif origin is dict and isinstance(value, dict):
-        return {_typed(arguments[0], k): _typed(arguments[1], v) for k, v in value.items()}
-    elif kind in (object, Any):
-        return value
-    elif isinstance(kind, type):
-        return _object(kind, value)
-    raise WireError(f"expected {kind}, got {type(value).__name__}")
-
-
-def _object(kind: type, value: object) -> object:
-    if hasattr(kind, "__frozen_fields__") and isinstance(value, dict):
-        hints = get_type_hints(kind)
-        if unknown := value.keys() - hints.keys():
-            raise WireError(f"{kind.__name__} has no {', '.join(map(repr, unknown))}")
-        try:
-            return kind(**{name: _typed(hints[name], item) for name, item in value.items()})
-        except TypeError as error:
-            raise WireError(str(error)) from error
-    if issubclass(kind, Enum):
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise WireError(str(error)) from error
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is kind:
-        return value
-    raise WireError(f"expected {kind.__name__}, got {type(value).__name__}")
+def _typed(kind: Any, value: object) -> Any:  # noqa: ANN401 - see ``typed``
+    try:
+        return typed(kind, value)
+    except ValueError as error:
+        raise WireError(str(error)) from error

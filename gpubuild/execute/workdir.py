@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import time
 from contextlib import suppress
@@ -12,6 +10,7 @@ from pathlib import Path
 from gpubuild.errors import NoRoomError
 from gpubuild.model.job import LOG_FILE, STAGE_FILE
 from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.file_lock import is_file_of, try_lock
 
 _LOCK_SUFFIX = ".lock"
 _KEPT = ("out", "tmp")  # the folders that each job makes
@@ -80,7 +79,7 @@ class WorkArea:
             lock = session.with_name(session.name + _LOCK_SUFFIX)
             handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             # Another session may have taken the lock and deleted the file before.
-            if _lock(handle) is not False and _is_same_file(handle, lock):
+            if try_lock(handle) is not False and is_file_of(handle, lock):
                 break
             os.close(handle)
         session.mkdir(mode=0o700)
@@ -101,7 +100,7 @@ class WorkArea:
             except OSError:
                 continue
             try:
-                owned = _lock(handle)
+                owned = try_lock(handle)
                 if owned or (owned is None and time.time() - os.fstat(handle).st_mtime > _OLD_SECONDS):
                     delete_tree(lock.with_suffix(""))
                     lock.unlink(missing_ok=True)
@@ -114,22 +113,6 @@ class WorkArea:
 def _entries(folder: os.PathLike[str]) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         return list(entries)
-
-
-def _lock(handle: int) -> bool | None:
-    """Try to take an exclusive lock: whether we have it; ``None`` where locks are not supported."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
-    return True
-
-
-def _is_same_file(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _close_session(session: Path, lock: Path, handle: int, owner: int) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import replace
 
 from gpubuild.inspect.elf import EM_CUDA, MAGIC, Elf
 from gpubuild.inspect.records import Entry, ImageFacts, Kernel
+from gpubuild.support.frozen import replace
 
 _INFO_HAS_SIZE = 4  # of an entry of .nv.info: the payload's size follows, else 2 bytes of value
 _FRAME_SIZE = 0x11

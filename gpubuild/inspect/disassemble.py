@@ -106,7 +106,7 @@ def _commands(kind: str, chip: str, settings: Settings) -> Iterable[list[Path | 
 
 
 def _objdumps(settings: Settings) -> list[Path]:
-    """Return all programs llvm-objdump, newest first as far as their names tell."""
+    """Return all programs llvm-objdump, newest first by their names."""
     numbered = [
         path for folder in settings.search_path for path in folder.glob("llvm-objdump-*") if path.is_file()
     ]

@@ -21,7 +21,7 @@ _HEADER_BYTES = 64
 
 
 class DamagedError(Exception):
-    """The bytes are not what their beginning says they are; the text says in what way."""
+    """The bytes are not of the format that they begin like; the text is the reason."""
 
 
 @contextmanager

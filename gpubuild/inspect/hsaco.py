@@ -16,7 +16,7 @@ _REGISTER_BYTES = 4
 def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
     """Return the target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels; ``None`` for other files.
 
-    A relocatable object has no final metadata; what its note says is taken all the same.
+    The metadata of a relocatable object is not final, but is read, too.
     """
     if elf is None or elf.machine != EM_AMDGPU:
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,6 +23,8 @@ from gpubuild.inspect.records import (
 from gpubuild.inspect.registered import registered_images
 from gpubuild.model import offload_binary
 from gpubuild.model.offload_binary import Image
+from gpubuild.support.frozen import replace
+from gpubuild.support.plain_data import typed
 from gpubuild.targets.registry import vendors
 from gpubuild.targets.vendor import ImageKind
 from gpubuild.toolchain.run import run_tool
@@ -179,6 +180,7 @@ def _lenient(data: bytes) -> ImageFacts | None:
         return None
 
 
+_NOTED = ("name", "registers", "shared_bytes", "spill_bytes", "tier", "tier_reason")
 _ONLY_IN_IMAGES = ("code_bytes", "parameters", "workgroup_size", "subgroup_size")
 
 
@@ -186,7 +188,7 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
     """Return the kernels that the build recorded beside the image; ``None`` if it did not."""
     try:
         entries = json.loads(text or "")
-        return tuple(_kernel(entry) for entry in entries)
+        return tuple(typed(Kernel, {n: entry[n] for n in _NOTED if n in entry}) for entry in entries)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -211,28 +213,6 @@ def _with_table(item: Object, text: str) -> Object:
     known = tuple(replace(kernel, table=entries.pop(kernel.name, None)) for kernel in item.kernels)
     others = tuple(Kernel(name=name, table=entry) for name, entry in entries.items())
     return replace(item, kernels=known + others)
-
-
-def _kernel(entry: dict[str, object]) -> Kernel:
-    def number(field: str) -> int | None:
-        value = entry.get(field)
-        return value if isinstance(value, int) else None
-
-    def text(field: str) -> str | None:
-        value = entry.get(field)
-        return value if isinstance(value, str) else None
-
-    name = entry["name"]
-    if not isinstance(name, str):
-        raise TypeError("a kernel's name is text")
-    return Kernel(
-        name=name,
-        registers=number("registers"),
-        shared_bytes=number("shared_bytes"),
-        spill_bytes=number("spill_bytes"),
-        tier=text("tier"),
-        tier_reason=text("tier_reason"),
-    )
 
 
 def _blobs(elf: Elf) -> list[Module]:

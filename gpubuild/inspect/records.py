@@ -1,25 +1,26 @@
 """Inspection: what was found in a file, as records and as the JSON document that scripts read.
 
-Image: what a device image says about itself, whatever its format.
+Image: the facts in a device image of any format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
 from gpubuild.inspect.elf import MAGIC, Elf, reading
+from gpubuild.support.frozen import field, frozen, replace
 from gpubuild.targets.registry import of_triple, vendor, vendors
 from gpubuild.targets.vendor import WORKGROUP, Occupancy
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Kernel:
-    """One kernel and its resources; ``None`` where the format does not tell.
+    """One kernel and its resources; ``None`` where the format has no value.
 
     ``registers`` are per work-item (vector registers on AMD), ``shared_bytes`` static workgroup
     memory. ``tier`` is how a CPU runs its work-items, ``tier_reason`` why no simpler one would do, as the
@@ -41,7 +42,7 @@ class Kernel:
     table: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Entry:
     """One image of a fat binary; ``size_bytes`` is what it takes there, compressed or not."""
 
@@ -50,7 +51,7 @@ class Entry:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class ImageFacts:
     """What an image was recognised as, without its bytes; the fields are those of :class:`Object`.
 
@@ -67,7 +68,7 @@ class ImageFacts:
     entries: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Object:
     """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
 
@@ -87,7 +88,7 @@ class Object:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Module:
     """The objects of one gpu.module; ``handler`` is known where there is still a gpu.binary."""
 
@@ -96,7 +97,7 @@ class Module:
     objects: tuple[Object, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Inspection:
     """All modules of ``file``, in file order."""
 

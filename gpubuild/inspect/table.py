@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpubuild.inspect.records import Inspection, Kernel, Object, occupancy, why_no_occupancy
+from gpubuild.inspect.records import Inspection, Kernel, Module, Object, occupancy, why_no_occupancy
 from gpubuild.support.text import aligned, one_line
 from gpubuild.targets.vendor import WORKGROUP
 
@@ -42,9 +42,7 @@ def render_table(inspection: Inspection, workgroup: int = WORKGROUP) -> str:
     lines += [f"no occ: {reason}" for reason in reasons if reason]
     slow = (
         f"@{module.name} {kernel.name}: {kernel.tier} because of {kernel.tier_reason}"
-        for module in inspection.modules
-        for item in module.objects
-        for kernel in item.kernels
+        for module, _, kernel in _kernels(inspection)
         if kernel.tier == _SLOW and kernel.tier_reason
     )
     lines += dict.fromkeys(map(one_line, slow))
@@ -66,37 +64,40 @@ def table_rows(inspection: Inspection, workgroup: int = WORKGROUP) -> list[tuple
     return [tuple(map(one_line, row)) for row in rows]
 
 
-def _signatures(inspection: Inspection) -> Iterator[str]:
-    """Yield the parameters of each kernel whose image lists them, and what it requires of a launch."""
+def _kernels(inspection: Inspection) -> Iterator[tuple[Module, Object, Kernel]]:
     for module in inspection.modules:
         for item in module.objects:
             for kernel in item.kernels:
-                if kernel.parameters is None:
-                    continue
-                required = []
-                if kernel.workgroup_size:
-                    required.append(f"workgroups of {'x'.join(map(str, kernel.workgroup_size))}")
-                if kernel.subgroup_size:
-                    required.append(f"subgroups of {kernel.subgroup_size}")
-                yield (
-                    f"@{module.name or _UNKNOWN} {kernel.name}, {item.target or item.chip or _UNKNOWN}: "
-                    f"({', '.join(kernel.parameters)})" + (f" in {', '.join(required)}" if required else "")
-                )
+                yield module, item, kernel
+
+
+def _signatures(inspection: Inspection) -> Iterator[str]:
+    """Yield the parameters of each kernel whose image lists them, and what it requires of a launch."""
+    for module, item, kernel in _kernels(inspection):
+        if kernel.parameters is None:
+            continue
+        required = []
+        if kernel.workgroup_size:
+            required.append(f"workgroups of {'x'.join(map(str, kernel.workgroup_size))}")
+        if kernel.subgroup_size:
+            required.append(f"subgroups of {kernel.subgroup_size}")
+        yield (
+            f"@{module.name or _UNKNOWN} {kernel.name}, {item.target or item.chip or _UNKNOWN}: "
+            f"({', '.join(kernel.parameters)})" + (f" in {', '.join(required)}" if required else "")
+        )
 
 
 def _kernel_tables(inspection: Inspection) -> Iterator[str]:
     """Yield the type and the metadata of each kernel."""
-    for module in inspection.modules:
-        for item in module.objects:
-            for kernel in item.kernels:
-                if kernel.table is None:
-                    continue
-                name = f"@{module.name} {kernel.name}"
-                yield f"{name}: {kernel.table['function_type']}"
-                metadata = kernel.table["metadata"].items()
-                known = ", ".join(f"{key} {value}" for key, value in metadata if value not in _NOT_KNOWN)
-                if known:
-                    yield f"{name}, {item.target or item.chip or _UNKNOWN}: {known}"
+    for module, item, kernel in _kernels(inspection):
+        if kernel.table is None:
+            continue
+        name = f"@{module.name} {kernel.name}"
+        yield f"{name}: {kernel.table['function_type']}"
+        metadata = kernel.table["metadata"].items()
+        known = ", ".join(f"{key} {value}" for key, value in metadata if value not in _NOT_KNOWN)
+        if known:
+            yield f"{name}, {item.target or item.chip or _UNKNOWN}: {known}"
 
 
 def _object_cells(item: Object) -> tuple[str, ...]:

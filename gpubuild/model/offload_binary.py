@@ -2,14 +2,15 @@
 
 Layout (llvm/Object/OffloadBinary.h), all little-endian, every binary 8-byte aligned and padded:
 header 32 bytes, entry 40 bytes, one 16-byte (key, value) pair of offsets per string, the strings,
-the image. Binaries are concatenated without more ado, which is what linkers make of a section.
+the image. Binaries follow each other directly, as linkers make a section of them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from gpubuild.support.frozen import field, frozen
 
 MAGIC = b"\x10\xff\x10\xad"
 VERSION = 1
@@ -21,7 +22,7 @@ _ENTRY = struct.Struct("<HHIQQQQ")  # image kind, offload kind, flags, strings a
 _PAIR = struct.Struct("<QQ")  # offset of the key, offset of the value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Image:
     """One device image. ``image_kind`` and ``offload_kind`` may be numbers LLVM adds later.
 

@@ -15,7 +15,7 @@ from gpubuild.support.frozen import field, frozen
 from gpubuild.support.text import html_table
 
 STOPPED = "the build stopped after a failure"  # why a step was skipped that needs nothing that failed
-_MANY_STEPS = 20  # to run for one reason; fewer are what whoever edits expects
+_MANY_STEPS = 20  # to run for one reason; fewer are expected after an edit
 FIRST_BUILD = "first build"  # the reason of a step of which nothing is known
 
 

@@ -28,7 +28,7 @@ _WEIGHT = {
 
 
 class DoubledOutputError(ValueError):
-    """Two steps write one file. Only names that users choose can bring that about."""
+    """Two steps write one file. Only names that users choose can cause that."""
 
     def __init__(self, first: str, second: Step, output: Output) -> None:
         super().__init__(f"{first} and {second.id} both write {output.path}")

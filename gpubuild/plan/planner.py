@@ -90,8 +90,8 @@ class Planner:
         """Everything. ``scans`` maps the ids of outline steps to what they found."""
         sources = self._sources()
         steps = sources.scan_steps(programs)
-        for step in self._runtime_steps():
-            steps[step.id] = step
+        if self.link:
+            steps["runtime"] = self._runtime()
         for program in programs:
             for step in self._program(program, scans, sources):
                 if self.link or step.kind is not StepKind.LINK:
@@ -135,9 +135,6 @@ class Planner:
             ):
                 found += host_memory
         return tuple(dict.fromkeys(found))
-
-    def _runtime_steps(self) -> tuple[Step, ...]:
-        return (self._runtime(),) if self.link else ()
 
     def _sources(self) -> SourcePlanner:
         return SourcePlanner(
@@ -444,7 +441,7 @@ class Planner:
 
 def _linked_role(program: Program, step: Step) -> str:
     """Return the role of an object to link: libraries export other functions of MLIR sources than of C's."""
-    return "host" if step.kind is StepKind.HOST and program.product is not Product.EXECUTABLE else "object"
+    return "host" if step.kind is StepKind.HOST and _is_library(program) else "object"
 
 
 def _is_library(program: Program) -> bool:

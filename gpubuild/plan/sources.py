@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gpubuild.errors import StepError
 from gpubuild.model.project import NO_OPTIONS, CompilerOptions, Program, Project, about_warnings
@@ -25,8 +25,8 @@ from gpubuild.model.step import (
     StepKind,
 )
 from gpubuild.plan.layout import Layout
-from gpubuild.support.frozen import field, frozen, replace
-from gpubuild.targets.registry import vendor
+from gpubuild.support.frozen import field, fields, frozen, replace
+from gpubuild.support.plain_data import typed
 from gpubuild.targets.target import FULL, Target
 
 
@@ -70,50 +70,18 @@ def parse_index(text: str) -> ScannedSource:
         document = json.loads(text)
         if document["schema"] != 2:
             raise ValueError(f"schema {document['schema']}")
-        return ScannedSource(
-            modules=tuple(_module(m) for m in document["modules"]),
-            resources=_resources(document),
-            binaries=_texts(document, "binaries"),
-            host_memory=_texts(document, "host_memory"),
-            interface=bool(document.get("interface", False)),
+        modules = [_fields_of(ScannedModule, module) for module in document["modules"]]
+        for target in (target for module in modules for target in module["targets"]):
+            target |= {"name": target["chip"], "device_libs": target.pop("link")}
+        return cast(
+            ScannedSource, typed(ScannedSource, _fields_of(ScannedSource, document) | {"modules": modules})
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StepError(f"a scan result is malformed: {error!r}", hint="run `gpubuild clean`") from error
 
 
-def _resources(data: Mapping[str, Any]) -> tuple[str, ...]:
-    return _texts(data, "resources")
-
-
-def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    return tuple(str(text) for text in data.get(key, ()))
-
-
-def _module(data: Mapping[str, Any]) -> ScannedModule:
-    return ScannedModule(
-        name=str(data["name"]),
-        index=int(data["index"]),
-        dialect=str(data["dialect"]),
-        handler=str(data["handler"]),
-        resources=_resources(data),
-        bitcode=tuple(str(name) for name in data.get("bitcode", ())),
-        targets=tuple(
-            Target(
-                name=str(t["chip"]),
-                kind=vendor(t["kind"]).kind,
-                chip=str(t["chip"]),
-                triple=str(t["triple"]),
-                features=str(t["features"]),
-                opt_level=int(t["opt_level"]),
-                fast_math=bool(t["fast_math"]),
-                flags=tuple(str(flag) for flag in t["flags"]),
-                abi=str(t["abi"]),
-                assembler_options=tuple(str(option) for option in t["assembler_options"]),
-                device_libs=tuple(Path(library) for library in t["link"]),
-            )
-            for t in data["targets"]
-        ),
-    )
+def _fields_of(kind: type[ScannedModule | ScannedSource], entry: dict[str, Any]) -> dict[str, Any]:
+    return {f.name: entry[f.name] for f in fields(kind) if f.name in entry}
 
 
 MLIR_SUFFIXES = frozenset({".mlir", ".mlirbc"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from html import escape
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ import networkx as nx
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
+from gpubuild.support.frozen import frozen
 
 _SWEEPS = 8
 
@@ -62,7 +63,7 @@ def _columns(graph: nx.DiGraph[str]) -> dict[str, int]:
     return columns | {node: min(columns[reader] for reader in graph.succ[node]) - 1 for node in sources}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node:
     """One step. ``status`` and ``reason`` are those of a build now; ``None`` if unknown."""
 
@@ -76,7 +77,7 @@ class Node:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Edge:
     """``reader`` reads outputs of ``maker``, under these roles."""
 
@@ -85,7 +86,7 @@ class Edge:
     roles: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Diagram:
     """Nodes with producers first, and edges between them."""
 
@@ -205,16 +206,7 @@ def draw_json(diagram: Diagram) -> str:
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "nodes": [
-            {
-                "id": node.id,
-                "kind": node.kind.value,
-                "title": node.title,
-                "program": node.program or None,
-                "module": node.module or None,
-                "target": node.target or None,
-                "status": node.status.value if node.status else None,
-                "reason": node.reason,
-            }
+            {name: value or None for name, value in asdict(node).items()} | {"reason": node.reason}
             for node in diagram.nodes
         ],
         "edges": [{"from": e.maker, "to": e.reader, "roles": list(e.roles)} for e in diagram.edges],

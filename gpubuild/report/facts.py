@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gpubuild.build.log import History, LoggedBuild, LoggedStep
+from gpubuild.support.frozen import frozen
 from gpubuild.targets.registry import kinds, vendor
 from gpubuild.targets.vendor import Occupancy
 
 _HITS = ("hit-local", "hit-remote")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Bar:
     """A step on the timeline, in the ``lane`` of a worker; ``critical`` if it is on the critical path."""
 
@@ -23,7 +24,7 @@ class Bar:
     critical: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Value:
     """A number after the last build and before it; ``None`` where unknown."""
 
@@ -38,7 +39,7 @@ class Value:
         return self.now - self.before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class KernelRow:
     """A kernel for one target. ``state`` is ``new``, ``gone`` or empty."""
 
@@ -131,10 +132,8 @@ def saved_seconds(build: LoggedBuild) -> float:
 
 def counts(build: LoggedBuild) -> dict[str, int]:
     """Return the number of steps by status."""
-    found: dict[str, int] = {}
-    for step in build.steps:
-        found[step.status] = found.get(step.status, 0) + 1
-    found["up-to-date"] = found.get("up-to-date", 0) + build.up_to_date
+    found = Counter(step.status for step in build.steps)
+    found["up-to-date"] += build.up_to_date
     return {status: number for status, number in found.items() if number}
 
 

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpubuild import __version__
@@ -19,6 +18,7 @@ from gpubuild.model.result import STATUS_WORDS
 from gpubuild.report import facts
 from gpubuild.report.diagram import plain_text
 from gpubuild.report.facts import Bar, KernelRow, Value
+from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted
 from gpubuild.targets.vendor import WORKGROUP
 
@@ -115,7 +115,7 @@ _HISTORY_HEIGHT = 90
 _HISTORY_WIDTH = 1100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Section:
     """A part of the page: a heading, and HTML below it."""
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gpubuild.errors import UsageError
 from gpubuild.report.page import Section, code, table
+from gpubuild.support.frozen import fields, frozen
+from gpubuild.support.plain_data import typed
 
 SCHEMA = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Cost:
     """The launches of a kernel on a device. ``bytes`` is ``None`` if unknown."""
 
@@ -72,19 +73,8 @@ def profile_section(name: str, costs: Sequence[Cost]) -> Section:
 
 
 def _cost(entry: dict[str, Any]) -> Cost:
-    def number(field: str) -> int:
-        value = entry[field]
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 64:
-            raise ValueError(field)
-        return value
-
-    return Cost(
-        module=str(entry["module"]),
-        kernel=str(entry["kernel"]),
-        device=str(entry["device"]),
-        launches=number("launches"),
-        total_ns=number("total_ns"),
-        min_ns=number("min_ns"),
-        max_ns=number("max_ns"),
-        bytes=None if entry["bytes"] is None else number("bytes"),
-    )
+    cost = cast(Cost, typed(Cost, {f.name: entry[f.name] for f in fields(Cost)}))
+    numbers = (cost.launches, cost.total_ns, cost.min_ns, cost.max_ns, cost.bytes or 0)
+    if not all(0 <= number < 1 << 64 for number in numbers):
+        raise ValueError(numbers)
+    return cost

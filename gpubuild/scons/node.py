@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpubuild.model.step import Step, StepKind
+from gpubuild.support.frozen import fields, frozen
 from gpubuild.support.text import one_line
 
 LINK = "link"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Request:
     """What an SConstruct asks for, by absolute paths. ``variant`` is a profile and definitions."""
 
@@ -25,7 +25,7 @@ class Request:
     executor: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Node:
     """Everything that SCons knows of a step. Paths are absolute.
 

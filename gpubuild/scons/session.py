@@ -15,6 +15,7 @@ from gpubuild.build.builder import Builder
 from gpubuild.build.null_build_record import load_witnessed
 from gpubuild.build.opening import execute_settings, open_builder
 from gpubuild.build.state import StepRecord
+from gpubuild.build.step_runner import ABSENT
 from gpubuild.errors import GpubuildError, StepError
 from gpubuild.model.events import BuildWarning, Event
 from gpubuild.model.project import BuildOptions, Project, Variant
@@ -53,7 +54,6 @@ def link_too(step: Step, objects: list[Any]) -> Step:
     return step
 
 
-_ABSENT = "absent"
 # Their outputs decide what the nodes are.
 _SCANNED = frozenset({StepKind.GENERATE, StepKind.OUTLINE, StepKind.PREPROCESS})
 
@@ -200,5 +200,5 @@ class Session:
     def _fingerprint(self, name: str) -> str:
         if name not in self._fingerprints:
             tool = self._builder.toolchain.find(name)
-            self._fingerprints[name] = tool.fingerprint if tool else _ABSENT
+            self._fingerprints[name] = tool.fingerprint if tool else ABSENT
         return self._fingerprints[name]

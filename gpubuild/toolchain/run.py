@@ -161,18 +161,18 @@ def run_tool(
 def _refuse_no_room(run: ToolRun, cwd: Path) -> None:
     """Raise if a tool failed because of a full disk: the caller would blame its input.
 
-    Not every tool says so: ptxas gives no reason, and ld.lld, which maps its output, dies of a signal.
+    Not every tool reports it: ptxas gives no reason, and ld.lld, which maps its output, dies of a signal.
     """
     if run.returncode == 0:
         return
     lines = run.output.splitlines()
-    told = [line for line in lines if _NO_ROOM.search(line)]
-    if told or why_full(cwd):
+    reasons = [line for line in lines if _NO_ROOM.search(line)]
+    if reasons or why_full(cwd):
         if not lines and run.returncode < 0:
             lines = [f"killed by {_signal_name(-run.returncode)}"]
         raise NoRoomError(
             f"{Path(run.command[0]).name} could not write: there is no room",
-            output="\n".join((told or lines)[:_MAX_LINES]),
+            output="\n".join((reasons or lines)[:_MAX_LINES]),
             hint="free some space, in the build folder or in /tmp, or choose another folder with --build-dir",
         )
 

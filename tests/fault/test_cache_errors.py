@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from unit.cache.samples import CONTENT, KEY, make_result
 
-from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.local import index
+from gpubuild.cache.local.blobs import DestinationError
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.model.digest import digest_bytes
 

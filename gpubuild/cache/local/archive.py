@@ -12,23 +12,22 @@ from __future__ import annotations
 
 import errno
 import gzip
-import hashlib
 import json
 import os
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gpubuild.cache.local.blobs import DamagedBlobError
+from gpubuild.cache.local.blobs import DamagedBlobError, read_verified
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.atomic_write import Replacement
+from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted
 
 SCHEMA = "gpubuild.archive/1"
@@ -40,7 +39,7 @@ _MANIFEST = "manifest.json"
 _COMPRESSION_LEVEL = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Exported:
     """The content of an archive. ``missing`` results were wanted but not in the cache."""
 
@@ -50,7 +49,7 @@ class Exported:
     missing: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Imported:
     """What was imported. ``problems`` list what was not, and why."""
 
@@ -80,7 +79,7 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
             out.write(_header(_MANIFEST, len(manifest)) + manifest + _padding(len(manifest)))
             for digest in sorted(blobs):
                 out.write(_header(f"cas/{digest}", blobs[digest].size_bytes))
-                for chunk in _stored_bytes(store, blobs[digest]):
+                for chunk in read_verified(blobs[digest], store.blobs.path(digest)):
                     out.write(chunk)
                 out.write(_padding(blobs[digest].size_bytes))
             out.write(bytes(2 * _BLOCK))
@@ -257,18 +256,6 @@ def _content(stream: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:
     return b"".join(_content(stream, size))
-
-
-def _stored_bytes(store: DiskStore, blob: Blob) -> Iterator[bytes]:
-    """Yield the blob's bytes. Raises ``DamagedBlobError`` at the end if they are wrong."""
-    digest, size = hashlib.sha256(), 0
-    with store.blobs.path(blob.digest).open("rb") as stream:
-        while (chunk := stream.read(_CHUNK_BYTES)) and size <= blob.size_bytes:
-            digest.update(chunk)
-            size += len(chunk)
-            yield chunk
-    if digest.hexdigest() != blob.digest:
-        raise DamagedBlobError(f"the content of {blob.digest} does not match its name")
 
 
 @contextmanager

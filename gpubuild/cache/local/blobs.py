@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gpubuild.cache.errors import DestinationError
 from gpubuild.cache.local.folder import entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
@@ -31,6 +30,10 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 class DamagedBlobError(Exception):
     """The content of a stored blob does not match its name. It was set aside if possible."""
+
+
+class DestinationError(Exception):
+    """The file to copy a blob to cannot be written: the build folder's fault, not the cache's."""
 
 
 class SourceError(Exception):
@@ -325,16 +328,35 @@ def _replace(blob: Blob, destination: Path, fill: Callable[[int], None]) -> None
         raise
 
 
-def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path | None) -> None:
-    digest, size_bytes = hashlib.sha256(), 0
+def verified(blob: Blob, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield ``chunks``, no more than the size of ``blob``, and the last one only if all are its bytes.
+
+    Raises ``DamagedBlobError`` if they are not, before a receiver has a whole file.
+    """
+    digest, size_bytes, held = hashlib.sha256(), 0, b""
     for chunk in chunks:
         size_bytes += len(chunk)
         if size_bytes > blob.size_bytes:
             break
+        if held:
+            yield held
         digest.update(chunk)
-        _write_all(target, chunk, destination)
+        held = chunk
     if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
-        raise DamagedBlobError(f"the bytes sent for {blob.digest} have another digest")
+        raise DamagedBlobError(f"the bytes of {blob.digest} have another digest")
+    if held:
+        yield held
+
+
+def read_verified(blob: Blob, file: Path) -> Iterator[bytes]:
+    """Yield the bytes of ``file`` as :func:`verified` does. Raises ``OSError``, too."""
+    with file.open("rb") as stream:
+        yield from verified(blob, iter(lambda: stream.read(_CHUNK_BYTES), b""))
+
+
+def _receive(blob: Blob, chunks: Iterable[bytes], target: int, destination: Path | None) -> None:
+    for chunk in verified(blob, chunks):
+        _write_all(target, chunk, destination)
 
 
 def _write_all(target: int, data: bytes, destination: Path | None) -> None:

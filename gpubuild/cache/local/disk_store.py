@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from gpubuild.cache.errors import DestinationError
-from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, SourceError
+from gpubuild.cache.local.blobs import BlobFolder, DamagedBlobError, DestinationError, SourceError
 from gpubuild.cache.local.folder import (
     TAG_NAME,
     DamagedIndexError,
@@ -37,6 +36,7 @@ from gpubuild.support.no_room import why_full
 if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index
 
+T = TypeVar("T")
 _LOCK_SECONDS = 15.0
 _ROOM_BYTES = 1 << 20  # a change of the index needs: SQLite writes files beside it
 _LOW_WATER = 0.9  # of the limit is left after a collection, so that not every build needs one
@@ -103,7 +103,7 @@ class DiskStore(Store):
         try:
             complete = all(self._blobs.has(b) and b.digest not in self._refused for b in result.blobs)
         except OSError as error:
-            self.warn_once("read", f"cannot read the cache {self._directory}: {error.strerror}")
+            self.warn_once("read", f"cannot read the cache {self._directory}: {_reason(error)}")
             return None
         return result if complete else None
 
@@ -136,7 +136,7 @@ class DiskStore(Store):
             self.warn_once("source", f"a result was not cached: {error}")
             return False
         except OSError as error:
-            self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+            self.note_write_error(error)
             return False
         self._refused.difference_update(blob.digest for blob in result.blobs)
         return self._write_record(key, record, added)
@@ -205,6 +205,10 @@ class DiskStore(Store):
         """Whether results can be stored; opens the cache."""
         return self._ready() is not None and self._writable
 
+    def note_write_error(self, error: Exception) -> None:
+        """Warn, once, that something cannot be stored. Thread-safe."""
+        self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
+
     def has(self, blob: Blob) -> bool:
         """Whether ``blob`` is there; its content is not read. Thread-safe."""
         try:
@@ -228,7 +232,7 @@ class DiskStore(Store):
             record = encode_record(key, result)
             self._blobs.sync([blob.digest for blob in result.blobs])
         except (RecordError, OSError) as error:
-            self.warn_once("write", f"cannot write to the cache {self._directory}: {_reason(error)}")
+            self.note_write_error(error)
             return False
         return self._write_record(key, record, result.blobs)
 
@@ -240,7 +244,10 @@ class DiskStore(Store):
 
     def records(self) -> dict[Digest, ActionResult]:
         """Return all good records. Bad ones are set aside."""
-        return {key: result for key in self._list_keys() if (result := self._read_record(key)) is not None}
+        keys = [
+            Digest(key) for key in self._ask(lambda index: index.list_keys(), list[str]()) if is_digest(key)
+        ]
+        return {key: result for key in keys if (result := self._read_record(key)) is not None}
 
     def close(self) -> None:
         """See ``Store``. Closing twice is harmless."""
@@ -270,12 +277,11 @@ class DiskStore(Store):
     # --- records ---
 
     def _read_record(self, key: Digest) -> ActionResult | None:
-        index = self._ready()
-        if index is None or not is_digest(key):
+        if not is_digest(key):
             return None
         data: bytes | None = b""
         try:
-            data = index.read(key)
+            data = self._ask(lambda index: index.read(key), None)
             return None if data is None else decode_record(key, data)
         except RecordError as error:
             self.warn_once("record", f"the cache is damaged: the record of {key} is malformed: {error}")
@@ -283,23 +289,20 @@ class DiskStore(Store):
                 with suppress(OSError):
                     self._blobs.set_aside_bytes(f"record-{key}", data or b"")
                 self._change(lambda index: index.delete(key))
-        except DamagedIndexError as error:
-            self._reset(str(error))
-        except UnavailableIndexError as error:
-            self._give_up(f"cannot read its index: {error}")
         return None
 
-    def _list_keys(self) -> list[Digest]:
+    def _ask(self, ask: Callable[[Index], T], nothing: T) -> T:
+        """Return what ``ask`` reads from the index; ``nothing`` if it cannot be read."""
         index = self._ready()
         if index is None:
-            return []
+            return nothing
         try:
-            return [Digest(key) for key in index.list_keys() if is_digest(key)]
+            return ask(index)
         except DamagedIndexError as error:
             self._reset(str(error))
         except UnavailableIndexError as error:
             self._give_up(f"cannot read its index: {error}")
-        return []
+        return nothing
 
     def _change(self, change: Callable[[Index], None]) -> bool:
         """Apply ``change`` to the index, a second time if the index had to be recreated."""
@@ -345,7 +348,7 @@ class DiskStore(Store):
                     write_tag(self._directory)
             except OSError as error:
                 self._writable = False
-                self.warn_once("write", f"cannot write to the cache {self._directory}: {error.strerror}")
+                self.note_write_error(error)
         self._open_index()
 
     def _open_index(self) -> None:

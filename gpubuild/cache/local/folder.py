@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
 from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.file_lock import try_lock
 
 
 class DamagedIndexError(Exception):
@@ -50,17 +51,11 @@ def locked(path: Path, *, wait_seconds: float) -> Iterator[bool]:
 
 
 def _take(handle: int, deadline: float) -> bool:
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.02)
-        except OSError:
-            return True
-        else:
-            return True
+    while try_lock(handle) is False:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 _IF_SHARED = "; set GPUBUILD_CACHE_SHARED=1 if it is meant to be shared"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from gpubuild.cache.local.blobs import StoredBlob
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.local.folder import locked
+from gpubuild.support.frozen import frozen
 
 _STALE_SECONDS = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Collected:
     """What :func:`collect` did. ``busy``: another process is collecting, nothing was done."""
 
@@ -24,7 +24,7 @@ class Collected:
     busy: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Verified:
     """What :func:`verify` found. ``incomplete`` results lacked a blob and were dropped."""
 

@@ -10,8 +10,16 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from gpubuild.cache.record import MAX_BLOB_BYTES, MAX_RECORD_BYTES, RecordError, decode_record, encode_record
-from gpubuild.model.digest import Digest, is_digest
+from gpubuild.cache.record import (
+    MAX_RECORD_BYTES,
+    RecordError,
+    decode_record,
+    encode_record,
+    read_digest,
+    read_json,
+    read_size,
+)
+from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult
 from gpubuild.support.frozen import frozen
 
@@ -146,10 +154,7 @@ def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
     if len(data) > MAX_REMOTE_RECORD_BYTES:
         raise RecordError("too long")
     body = decode_bazel_result(data)
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise RecordError("not JSON") from error
+    document = read_json(body)
     if not isinstance(document, dict) or set(document) != {"schema", "record", "stored"}:
         raise RecordError("not a record of ours")
     text, table = document["record"], document["stored"]
@@ -161,7 +166,7 @@ def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
         raise RecordError("not text") from error
     if result.discovered:
         raise RecordError("it names files of another machine")
-    stored = {_digest(digest): _stored(value) for digest, value in table.items()}
+    stored = {read_digest(digest): _stored(value) for digest, value in table.items()}
     if stored.keys() != {blob.digest for blob in result.blobs}:
         raise RecordError("it does not say how its outputs are stored")
     for blob in result.blobs:
@@ -201,14 +206,6 @@ def _stored(value: object) -> Stored:
     if not isinstance(value, list) or len(value) != 3:
         raise RecordError("expected digest, size and encoding")
     digest, size, encoding = value
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_BLOB_BYTES:
-        raise RecordError("not a size")
     if encoding not in tuple(Encoding):
         raise RecordError(f"unknown encoding {str(encoding)[:40]!r}")
-    return Stored(digest=_digest(digest), size_bytes=size, encoding=Encoding(encoding))
-
-
-def _digest(value: object) -> Digest:
-    if not is_digest(value):
-        raise RecordError("expected a digest")
-    return Digest(str(value))
+    return Stored(digest=read_digest(digest), size_bytes=read_size(size), encoding=Encoding(encoding))

@@ -392,5 +392,5 @@ def _reason(error: Exception) -> str:
         return f"no secure connection: {error.reason or error}"
     if isinstance(error, OSError):
         return error.strerror or str(error) or type(error).__name__
-    said = str(error)[:80]
-    return f"{type(error).__name__}: {said if said.isprintable() else ascii(said)}"
+    text = str(error)[:80]
+    return f"{type(error).__name__}: {text if text.isprintable() else ascii(text)}"

@@ -6,7 +6,6 @@ with a checksum. After a few failures in a row the server is not used for the re
 
 from __future__ import annotations
 
-import hashlib
 import random
 import threading
 import time
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from gpubuild.cache.local.blobs import DamagedBlobError, SourceError
+from gpubuild.cache.local.blobs import DamagedBlobError, SourceError, read_verified
 from gpubuild.cache.record import RecordError
 from gpubuild.cache.remote.bazel_result import (
     MAX_REMOTE_RECORD_BYTES,
@@ -271,21 +270,8 @@ def _encoded(blob: Blob, file: Path) -> tuple[Stored, Callable[[], Iterator[byte
 
 
 def _checked(blob: Blob, file: Path) -> Iterator[bytes]:
-    """Yield the bytes of ``file``, the last ones only if all are those of ``blob``.
-
-    So a changed file aborts the request before the server has a whole body.
-    """
-    digest, size_bytes, held = hashlib.sha256(), 0, b""
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            if held:
-                yield held
-            digest.update(chunk)
-            size_bytes += len(chunk)
-            if size_bytes > blob.size_bytes:
-                break
-            held = chunk
-    if size_bytes != blob.size_bytes or digest.hexdigest() != blob.digest:
-        raise SourceError(f"{file} changed before it was sent")
-    if held:
-        yield held
+    """Yield the bytes of ``file``. A changed file aborts the request before the server has a whole body."""
+    try:
+        yield from read_verified(blob, file)
+    except DamagedBlobError as error:
+        raise SourceError(f"{file} changed before it was sent") from error

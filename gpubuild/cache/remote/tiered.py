@@ -11,8 +11,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, TypeVar
 
-from gpubuild.cache.errors import DestinationError
-from gpubuild.cache.local.blobs import write_chunks
+from gpubuild.cache.local.blobs import DestinationError, write_chunks
 from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cache.remote.bazel_result import RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
@@ -242,7 +241,7 @@ class TieredStore(Store):
                 if not self._remote.receive(blob, stored, partial(self._local.receive, blob)):
                     return None
             except OSError as error:
-                self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+                self._local.note_write_error(error)
                 return record  # its blobs are then fetched from the server
         return record
 
@@ -267,7 +266,7 @@ class TieredStore(Store):
                 return False
             self._local.blobs.sync([blob.digest])
         except OSError as error:
-            self._local.warn_once("write", f"cannot write to the cache: {error.strerror}")
+            self._local.note_write_error(error)
             return False
         return True
 

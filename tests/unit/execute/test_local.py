@@ -162,18 +162,6 @@ def test_an_error_of_a_step_arrives(executor: LocalExecutor, tmp_path: Path, wha
     assert executor.submit(make_job(tmp_path / "after", "quick")).result(PATIENCE)
 
 
-def test_an_unexpected_exception_brings_its_traceback(tmp_path: Path) -> None:
-    def fail(job: Job) -> JobResult:
-        raise KeyError("missing")
-
-    with one_worker(run=fail) as executor:
-        error = error_of(executor, make_job(tmp_path / "w", "x"))
-    assert type(error) is StepError
-    assert error.message == "internal error: KeyError: 'missing'"
-    assert "Traceback" in error.output and "in fail" in error.output
-    assert "report" in error.hint
-
-
 def test_an_answer_larger_than_any_buffer(executor: LocalExecutor, tmp_path: Path) -> None:
     done = executor.submit(make_job(tmp_path / "w", "big answer")).result(PATIENCE)
     assert len(done.result.warnings) == 2000

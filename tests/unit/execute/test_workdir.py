@@ -118,7 +118,7 @@ def test_a_fork_that_ends_does_not_take_the_folder_along(tmp_path: Path) -> None
 
 
 def test_where_there_are_no_locks_age_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workdir, "_lock", lambda handle: None)
+    monkeypatch.setattr(workdir, "try_lock", lambda handle: None)
     for name, age in (("1-old", 2 * 86400), ("2-new", 0)):
         (tmp_path / "work" / name).mkdir(parents=True)
         lock = tmp_path / "work" / (name + ".lock")
@@ -130,7 +130,7 @@ def test_where_there_are_no_locks_age_decides(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_lock_stolen_by_a_sweeper_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, stolen = workdir._lock, []
+    real, stolen = workdir.try_lock, []
 
     def steal(handle: int) -> bool | None:
         if not stolen:
@@ -138,7 +138,7 @@ def test_a_lock_stolen_by_a_sweeper_is_noticed(tmp_path: Path, monkeypatch: pyte
             Path(stolen[0]).unlink()
         return real(handle)
 
-    monkeypatch.setattr(workdir, "_lock", steal)
+    monkeypatch.setattr(workdir, "try_lock", steal)
     area = WorkArea(tmp_path / "work")
     session = area.new().parent
     assert session.with_name(session.name + ".lock").exists()

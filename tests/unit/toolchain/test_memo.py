@@ -114,14 +114,3 @@ def test_a_memo_that_others_may_write_is_an_empty_one(tmp_path: Path) -> None:
     assert Memo(path).fact("version", file) == "1.2"
     path.chmod(0o620)
     assert Memo(path).fact("version", file) is None
-
-
-def test_a_damaged_shared_memo_is_an_empty_one_and_is_replaced(tmp_path: Path) -> None:
-    file, own = saved(tmp_path)
-    shared = tmp_path / "shared.json"
-    shared.write_bytes(b"{")
-    memo = Memo(own, shared)
-    assert memo.fact("version", file) == "1.2"
-    memo.learn("version", file, "1.3")
-    memo.save()
-    assert Memo(None, shared).fact("version", file) == "1.3"
