@@ -158,3 +158,32 @@ def test_an_index_of_hundreds_of_sums(device: Device, tmp_path: Path) -> None:
     wanted = np.concatenate([2 * numbers[1200:1264], numbers[64:]])
     module.launch("long", (1, 1), (64, 1), numbers, 2)
     np.testing.assert_array_equal(numbers, wanted)
+
+
+@pytest.mark.parametrize("kind", ["i8", "i32", "i64"])
+def test_a_row_is_chosen_by_an_integer_from_outside_the_loop(
+    device: Device, tmp_path: Path, kind: str
+) -> None:
+    text = f"""gpu.module @k {{
+      gpu.func @rows(%a: memref<?x?xf32>, %c: memref<?xf32>, %n: index, %first: index) kernel {{
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %zero = arith.constant 0.0 : f32
+        %x = gpu.global_id x
+        %narrow = arith.index_cast %x : index to {kind}
+        %sum = scf.for %k = %c0 to %n step %c1 iter_args(%s = %zero) -> f32 {{
+          %start = arith.index_cast %first : index to {kind}
+          %moved = arith.addi %narrow, %start : {kind}
+          %row = arith.index_cast %moved : {kind} to index
+          %v = memref.load %a[%row, %k] : memref<?x?xf32>
+          %u = arith.addf %s, %v : f32
+          scf.yield %u : f32
+        }}
+        memref.store %sum, %c[%x] : memref<?xf32>
+        gpu.return
+      }}
+    }}"""
+    module = device.load(compile_module(text, tmp_path, located=False, opt_level=1))
+    rows, sums = np.arange(103 * 40, dtype=np.float32).reshape(103, 40), np.zeros(100, np.float32)
+    module.launch("rows", (1, 1), (100, 1), rows, sums, 40, 3)
+    np.testing.assert_array_equal(sums, rows[3:].sum(axis=1))

@@ -195,7 +195,10 @@ class SumKernel:
         self._values.append((self._let(text), kind))
 
     def _index(self) -> None:
-        """A sum of indices, or one that was loaded."""
+        """A sum of indices, one that was loaded, or the id of the work-item, read here."""
+        if self.random.random() < 0.1:
+            self._indices[_LARGE].append(self._let("gpu.global_id x"))
+            return
         if self.random.random() < 0.3:
             number = self._let(f"arith.index_cast {self._of('i32')} : i32 to index")
             self._indices[_SMALL].append(self._let(f"arith.andi {number}, %c15 : index"))

@@ -231,6 +231,8 @@ class VectorLoop:
             if not slope:
                 return start
             distance = emit.binary("arith.muli", column, emit.constant(slope))
+            if distance.type != value.type:
+                distance = emit.value("arith.index_cast", [distance], value.type)
             return emit.binary("arith.addi", start, distance)
 
         return [self._scalar(memory, first), *map(of_item, indices)]
