@@ -127,6 +127,7 @@ READERS = {
     "loop": ("scf.for %j = %x to %n step %one {", "}"),
     "guard_in_a_loop": ("scf.for %j = %x to %n step %one {\nscf.if %c {", "}\n}"),
     "loop_in_a_guard": ("scf.if %c {\nscf.for %j = %x to %n step %one {", "}\n}"),
+    "loop_from_x_and_y": ("%both = arith.addi %x, %y : index\nscf.for %j = %both to %n step %one {", "}"),
     "rows": ("scf.for %j = %y to %n step %one {", "}"),
     "rows_and_columns": ("scf.for %j = %y to %n step %one {\nscf.for %k = %x to %n step %one {", "}\n}"),
     "planes_of_a_group": ("%first = gpu.thread_id z\nscf.for %j = %first to %n step %one {", "}"),
@@ -168,7 +169,7 @@ def readers(device: Device, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", READERS)
 def test_ids_are_read_behind_a_check(any_device: Device, readers: Path, name: str) -> None:
     module = any_device.load(readers)
-    for block, grid in ((4, 4, 3), (3, 2, 2)), ((9, 1, 2), (2, 1, 1)), ((70, 1, 1), (2, 1, 1)):
+    for block, grid in ((4, 4, 3), (3, 2, 2)), ((16, 4, 1), (1, 2, 1)), ((70, 1, 2), (2, 1, 1)):
         found = []
         for fibers in (False, True):
             out = np.zeros([g * b for g, b in zip(grid[::-1], block[::-1], strict=True)], np.int64)

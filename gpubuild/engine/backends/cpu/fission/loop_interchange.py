@@ -118,7 +118,7 @@ class Interchange:
         if not (self.uniform(upper) and self.uniform(step)) or "unsignedCmp" in op.attributes:
             return False
         strided = not self.uniform(lower)
-        if (strided and self.slope(lower, "x") != 1) or _is_short(op) or needs_item(op):
+        if (strided and not self._begins_at_x(lower)) or _is_short(op) or needs_item(op):
             return False
         if not strided and self._consider_vectors(op):
             return True
@@ -133,6 +133,10 @@ class Interchange:
             self._forget(op)
             return False
         return True
+
+    def _begins_at_x(self, lower: ir.Value) -> bool:
+        """Return whether ``lower`` is the work-item's x plus something that all rows of a chunk share."""
+        return self.slope(lower, "x") == 1 and self.slope(lower, "y") == 0
 
     def _consider_vectors(self, op: ir.Operation) -> bool:
         """Add ``op``, and all loops in it, if they can be built in vectors."""
