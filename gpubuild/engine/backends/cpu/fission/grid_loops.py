@@ -50,7 +50,7 @@ def _begins_at_row(op: ir.Operation) -> bool:
 
 
 def _rewrite(op: ir.Operation) -> None:
-    emit, own = Emitter(op), defining_op(op.operands[0])
+    emit, own = Emitter(op), op.operands[0].owner.operation
     upper, step = list(op.operands)[1:3]
     axis = axis_of(own)
     first = emit.constant(0)
