@@ -174,7 +174,7 @@ _CF = [
         op="cf.switch",
         body="""%x = memref.load %in[%i] : memref<?xi32>
     %k7 = arith.constant 7 : i32
-    cf.switch %x : i32, [ default: ^end(%x : i32), 3: ^end(%k7 : i32), -2: ^five, 5: ^five ]
+    cf.switch %x : i32, [ default: ^end(%x : i32), 3: ^end(%k7 : i32), 5: ^five ]
   ^five:
     %s = arith.muli %x, %k7 : i32
     cf.br ^end(%s : i32)
