@@ -102,15 +102,19 @@ def add_workgroup_functions(module: ir.Module, lowering: CpuLowering) -> None:
         if name + SUFFIX in taken:
             kernel.attributes[NO_FISSION] = ir.StringAttr.get(f"the module has a symbol @{name}{SUFFIX}")
             continue
-        has_loops = has_branches(kernel) or bool(named(kernel, {"scf.while"})) or has_private_sums(kernel)
         gains = name in waiting or _gains(kernel, lowering)
-        if not gains and not has_loops:
+        if not gains and not _has_other_form(kernel):
             continue
         function = kernel.clone(ir.InsertionPoint(kernel)).operation
         function.attributes["sym_name"] = ir.StringAttr.get(name + SUFFIX)
         function.attributes[WORKGROUP_OF] = ir.StringAttr.get(name)
         if not gains and not _gains_structured(function, lowering):
             function.erase()
+
+
+def _has_other_form(kernel: ir.Operation) -> bool:
+    """Return whether loops of a kernel may be hidden by branches, ``scf.while`` or private memory."""
+    return has_branches(kernel) or bool(named(kernel, {"scf.while"})) or has_private_sums(kernel)
 
 
 def _gains_structured(function: ir.Operation, lowering: CpuLowering) -> bool:
