@@ -11,9 +11,9 @@ func.func @product(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> 
   return %c : tensor<?x?xf32>
 }
 
-func.func @started(%a: tensor<45x24xf32>, %b: tensor<24x130xf32>, %c: tensor<45x130xf32>) -> tensor<45x130xf32>
+func.func @started(%a: tensor<45x?xf32>, %b: tensor<?x130xf32>, %c: tensor<45x130xf32>) -> tensor<45x130xf32>
     attributes {llvm.emit_c_interface} {
-  %sum = linalg.matmul ins(%a, %b : tensor<45x24xf32>, tensor<24x130xf32>)
+  %sum = linalg.matmul ins(%a, %b : tensor<45x?xf32>, tensor<?x130xf32>)
       outs(%c : tensor<45x130xf32>) -> tensor<45x130xf32>
   %double = linalg.add ins(%sum, %sum : tensor<45x130xf32>, tensor<45x130xf32>)
       outs(%c : tensor<45x130xf32>) -> tensor<45x130xf32>

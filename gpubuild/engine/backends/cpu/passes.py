@@ -17,6 +17,7 @@ from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attribu
 from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
 from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
 from gpubuild.engine.backends.cpu.fission.grid_loops import begin_loops_together
+from gpubuild.engine.backends.cpu.fission.loop_blocking import block_reductions
 from gpubuild.engine.backends.cpu.fission.private_values import promote_private_memory
 from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
@@ -160,6 +161,7 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     _each("while-to-for", count_loops),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),
     # Barriers would hide races between iterations.
+    _each("block-reductions", block_reductions, when=_optimizes),
     _each("separate-parallel-loops", separate_parallel_loops, when=_optimizes),
     _each("begin-grid-loops-together", begin_loops_together, when=_optimizes),
     _each("structure-control-flow", simplify_structures),

@@ -110,6 +110,11 @@ def load(
     return value
 
 
+def can_keep(kind: ir.Type) -> bool:
+    """Return whether an array can keep values of ``kind`` unchanged."""
+    return str(kind) in _STORED
+
+
 def _stored(kind: ir.Type) -> ir.Type:
     """Return the element type of an array; a bit is stored as a byte."""
     if str(kind) == "i1":
