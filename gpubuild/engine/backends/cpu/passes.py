@@ -15,6 +15,7 @@ from gpubuild.engine.backends.cpu.alias_versioning import version_aliases
 from gpubuild.engine.backends.cpu.fission.applicability import inline_barrier_calls, refuse_unknown
 from gpubuild.engine.backends.cpu.fission.context_arrays import allocate_attributions, place_private_memory
 from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
+from gpubuild.engine.backends.cpu.fission.delinearized_ids import delinearize_ids
 from gpubuild.engine.backends.cpu.fission.fission import add_workgroup_functions, fission
 from gpubuild.engine.backends.cpu.fission.grid_loops import begin_loops_together
 from gpubuild.engine.backends.cpu.fission.loop_blocking import block_reductions
@@ -160,6 +161,7 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     _each("lift-control-flow", lift_branches),
     _each("while-to-for", count_loops),
     Pass(name="inline-barrier-calls", run=inline_barrier_calls),
+    _each("delinearize-ids", delinearize_ids, when=_optimizes),
     # Barriers would hide races between iterations.
     _each("block-reductions", block_reductions, when=_optimizes),
     _each("separate-parallel-loops", separate_parallel_loops, when=_optimizes),

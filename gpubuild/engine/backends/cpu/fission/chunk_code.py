@@ -16,8 +16,15 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.context_arrays import load, store
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import count_below
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode, copy_with, is_integer
-from gpubuild.engine.backends.cpu.fission.item_loops import CHUNK_ITEMS, Chunk, ItemLoops, if_else, open_loop
-from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange, may_jump
+from gpubuild.engine.backends.cpu.fission.item_loops import (
+    CHUNK_ITEMS,
+    LANES,
+    Chunk,
+    ItemLoops,
+    if_else,
+    open_loop,
+)
+from gpubuild.engine.backends.cpu.fission.loop_interchange import UPPER_BOUNDS, Interchange
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
     POSITIONS,
@@ -171,8 +178,17 @@ class ChunkCode:
 
     def _build_part(self, chunk: Chunk, body: Sequence[ir.Operation], spot: _Spot) -> None:
         """Build what is under a bounds check for the part of the chunk that passes it."""
+        if chunk.columns > LANES and not any(map(self._reads_rows, body)):
+            is_wide = spot.emit.compare(Compare.SGE, chunk.width, spot.emit.constant(LANES))
+            wide, spot = map(spot.before, if_else(spot.emit, is_wide))
+            inside = replace(self, chunk=replace(chunk, is_wide=True))
+            inside._fill(inside._cut(body, wide), wide)
+            chunk = replace(chunk, columns=LANES)
         inside = replace(self, chunk=chunk)
         inside._fill(inside._cut(body, spot), spot)
+
+    def _reads_rows(self, op: ir.Operation) -> bool:
+        return any(load.name == "memref.load" and self.interchange.reads_rows(load) for load in nested(op))
 
     def _part_within(self, op: ir.Operation, emit: Emitter) -> tuple[ir.Value, ir.Value, ir.Value] | None:
         """Return how many columns and rows a bounds check around loops in vectors lets pass.
@@ -241,7 +257,7 @@ class ChunkCode:
         above, by = self._same(upper, emit), self._same(step, emit)
         if not self.interchange.loops[op]:
             self._iterate(op, spot, (self._same(lower, emit), above, by))
-        elif may_jump(lower):
+        elif self.interchange.may_jump(lower):
             together, alone = map(spot.before, if_else(emit, self._in_line(lower, emit)))
             self._strided(op, together, above, by)
             self._alone(op, alone)

@@ -27,6 +27,7 @@ from gpubuild.engine.backends.cpu.fission.applicability import functions_with_ba
 from gpubuild.engine.backends.cpu.fission.chunk_code import ChunkCode
 from gpubuild.engine.backends.cpu.fission.context_arrays import ContextArrays, load, store
 from gpubuild.engine.backends.cpu.fission.counted_loops import count_loops
+from gpubuild.engine.backends.cpu.fission.delinearized_ids import divided_ids
 from gpubuild.engine.backends.cpu.fission.grid_loops import grid_loops
 from gpubuild.engine.backends.cpu.fission.guard_to_loop_bounds import BoundsChecks, has_bounds_check
 from gpubuild.engine.backends.cpu.fission.item_code import ItemCode
@@ -136,7 +137,7 @@ def _gains(kernel: ir.Operation, lowering: CpuLowering) -> bool:
             return True
     except RecursionError:  # from a chain of hundreds of operations that compute an index
         return False
-    return not lowering.sanitize and bool(parallel_loops(kernel) or grid_loops(kernel))
+    return not lowering.sanitize and bool(parallel_loops(kernel) or grid_loops(kernel) or divided_ids(kernel))
 
 
 def fission(module: ir.Module, lowering: CpuLowering) -> None:

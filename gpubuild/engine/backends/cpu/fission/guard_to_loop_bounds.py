@@ -15,7 +15,7 @@ from mlir import ir
 from gpubuild.engine.backends.cpu.fission.applicability import needs_item
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
 from gpubuild.engine.backends.cpu.fission.item_loops import Extents, ItemLoops, if_then, open_loop
-from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange, may_jump
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, Interchange
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     ITEM_IDS,
     Uniformity,
@@ -122,7 +122,9 @@ class BoundsChecks:
                 in_row = row.compare(Compare.ULT, x, width)
                 lower = row.binary("arith.maxsi", lower, row.select(in_row, x, width))
                 upper = row.binary("arith.minsi", upper, row.select(in_row, _next(row, x, one), zero))
-                if not may_jump(term.growing):  # then no other work-item of the row has the same
+                if not self._interchange.may_jump(
+                    term.growing
+                ):  # then no other work-item of the row has the same
                     continue
             else:
                 below = _INVERSE.get(term.predicate, term.predicate)

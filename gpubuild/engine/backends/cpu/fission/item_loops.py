@@ -152,8 +152,9 @@ def _yield(block: ir.Block, values: Sequence[ir.Value], location: ir.Location) -
     ir.Operation.create("scf.yield", operands=list(values), loc=location, ip=ir.InsertionPoint(block))
 
 
+LANES = 16  # work-items of a strip, whose values are a vector
 CHUNK_ITEMS = 64  # the most work-items of a chunk
-_WIDTH, _ROWS = 16, 4
+_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,7 @@ class Chunk:
     """``rows`` of ``columns`` work-items from ``origin`` on; their code is created before ``end``.
 
     There are work-items in the first ``width`` columns and ``height`` rows, which are all if it ``is_whole``.
+    If it ``is_wide``, they fill a strip, and each strip that would reach behind the last one ends there.
     """
 
     extents: Extents
@@ -171,6 +173,7 @@ class Chunk:
     height: ir.Value
     is_whole: bool
     end: ir.Operation
+    is_wide: bool = False
 
     def open(self, emit: Emitter) -> tuple[ItemLoops, ir.Value, ir.Value]:
         """Create loops over the chunk; return them, the work-item's number in the chunk, and in its row."""
@@ -187,12 +190,13 @@ class Chunk:
         return ItemLoops.at(self.extents, ids, end), emit.binary("arith.addi", first, column), column
 
     def offset(self, axis: int, number: int, emit: Emitter) -> ir.Value:
-        """Return ``number``, of a column (axis 0) or row (1), or the last one of the chunk before it."""
+        """Return ``number``, of a column (axis 0) or row (1), or the last possible one before it."""
         at = emit.constant(number)
         if self.is_whole or not number:
             return at
         size = (self.width, self.height)[axis]
-        return emit.binary("arith.minsi", at, emit.binary("arith.subi", size, self.extents.one))
+        count = emit.constant(LANES) if self.is_wide and axis == 0 else self.extents.one
+        return emit.binary("arith.minsi", at, emit.binary("arith.subi", size, count))
 
 
 def open_chunks(emit: Emitter, extents: Extents, *, in_vectors: bool) -> Iterator[Chunk]:
@@ -205,12 +209,12 @@ def open_chunks(emit: Emitter, extents: Extents, *, in_vectors: bool) -> Iterato
     z, end = open_loop(emit, zero, depth, one)
     plane = Emitter(end)
     wide = _multiple(plane, x, CHUNK_ITEMS)
-    narrow = _multiple(plane, x, _WIDTH)
+    narrow = _multiple(plane, x, LANES)
     rows = _multiple(plane, y, _ROWS)
 
     for columns, height, x_range, y_end in (
         (CHUNK_ITEMS, 1, (zero, wide), y),
-        (_WIDTH, _ROWS, (wide, narrow), rows),
+        (LANES, _ROWS, (wide, narrow), rows),
     ):
         at_y, end = open_loop(plane, zero, y_end, plane.constant(height))
         at_x, end = open_loop(Emitter(end), *x_range, Emitter(end).constant(columns))
@@ -226,7 +230,7 @@ def open_chunks(emit: Emitter, extents: Extents, *, in_vectors: bool) -> Iterato
             end=end,
         )
 
-    columns, height = (_WIDTH, _ROWS) if in_vectors else (CHUNK_ITEMS, 1)
+    columns, height = (LANES, _ROWS) if in_vectors else (CHUNK_ITEMS, 1)
     at_y, end = open_loop(plane, zero, y, plane.constant(height))
     row = Emitter(end)
     start = row.select(row.compare(Compare.SLT, at_y, rows), narrow, wide)

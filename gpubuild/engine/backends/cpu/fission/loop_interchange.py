@@ -187,7 +187,7 @@ class Interchange:
     def _is_of_neighbours(self, indices: Sequence[ir.Value]) -> bool:
         """Return whether elements are next to each other for neighbours in x."""
         slopes = [self.slope(index, "x") for index in indices]
-        jumps = any(self._jumps(index) and may_jump(_before_extension(index)) for index in indices)
+        jumps = any(self._jumps(index) and self.may_jump(_before_extension(index)) for index in indices)
         return slopes[-1] == 1 and not any(slopes[:-1]) and not jumps
 
     def reads_rows(self, op: ir.Operation) -> bool:
@@ -224,9 +224,18 @@ class Interchange:
             return growth[0]
         return None if any(growth) or None in growth else 0
 
+    def may_jump(self, value: ir.Value) -> bool:
+        """Return whether a sum with a work-item's x may jump, as a narrower integer in it overflows."""
+        return any(
+            op.name in CASTS
+            and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
+            and not self.uniform(op.results[0])
+            for op in _sources(value, CASTS | _SUMS.keys())
+        )
+
     def _jumps(self, value: ir.Value) -> bool:
         """Return whether a value may not grow by its slope everywhere."""
-        return self.slope(value, "x") is not None and not self.same_in_row(value) and may_jump(value)
+        return self.slope(value, "x") is not None and not self.same_in_row(value) and self.may_jump(value)
 
     def _forget(self, op: ir.Operation) -> None:
         self.loops.pop(op, None)
@@ -311,7 +320,7 @@ class Interchange:
         if op.name in _SUMS:
             left, right = slopes
             # Jumps of two values, or one downwards, could make up for each other in a chunk.
-            jumps = [slope != 0 and may_jump(o) for slope, o in zip(slopes, op.operands, strict=True)]
+            jumps = [slope != 0 and self.may_jump(o) for slope, o in zip(slopes, op.operands, strict=True)]
             is_mixed = any(jumps) and 0 not in slopes
             if left is None or right is None or is_mixed or (jumps[1] and op.name == "arith.subi"):
                 return None
@@ -325,14 +334,6 @@ def has_interchangeable_loop(kernel: ir.Operation) -> bool:
     if len(kernel.regions[0].blocks) != 1 or not any(o.name in _HOLD for o in operations(entry)):
         return False
     return bool(Interchange(entry, set(), Uniformity(entry, set())).loops)
-
-
-def may_jump(value: ir.Value) -> bool:
-    """Return whether a sum with a work-item's x may jump, as a narrower integer in it overflows."""
-    return any(
-        op.name in CASTS and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
-        for op in _sources(value, CASTS | _SUMS.keys())
-    )
 
 
 def _before_extension(index: ir.Value) -> ir.Value:

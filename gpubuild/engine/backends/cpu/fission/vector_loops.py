@@ -3,7 +3,8 @@
 LLVM finds such vectors only sometimes: it unrolls loops over work-items before it looks for vectors, and what
 a loop carries is in an array. Here a vector has the values of a strip: work-items next to each other in x.
 The loop is built for all strips of a chunk at once, which share loads. In a chunk that is not whole, rows
-that do not exist compute what the last one does, and columns that do not exist load nothing.
+that do not exist compute what the last one does. So do columns where those that exist fill a strip; in other
+chunks, columns that do not exist load nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Protocol
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import Chunk, for_loop, if_op, open_loop, set_operands
+from gpubuild.engine.backends.cpu.fission.item_loops import (
+    LANES,
+    Chunk,
+    for_loop,
+    if_op,
+    open_loop,
+    set_operands,
+)
 from gpubuild.engine.backends.cpu.fission.loop_interchange import Interchange
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     body_operations,
@@ -26,7 +34,6 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
 from gpubuild.engine.ir.builder import Compare, Emitter
 from gpubuild.engine.ir.query import defining_op
 
-LANES = 16  # work-items of a strip
 _LOAD, _LOOP = "memref.load", "scf.for"
 
 
@@ -91,15 +98,21 @@ class VectorLoop:
         bounds = [self._compute(v, emit, column=0, row=0) for v in list(self._op.operands)[:3]]
         arguments = list(self._op.regions[0].blocks[0].arguments)[1:]
         initial = [
-            self._load(argument.type, array, emit.constant(strip.number), emit)
+            self._load(argument.type, array, self._place(strip, emit), emit)
             for argument, array in zip(arguments, carried, strict=True)
             for strip in self._strips
         ]
         self._loop(self._op, bounds, initial, emit)
         for result, array in zip(self._op.results, carried, strict=True):
             for strip in self._strips:
-                at = emit.constant(strip.number)
-                emit.op("vector.store", [self._values[result, strip], array, at], [])
+                emit.op("vector.store", [self._values[result, strip], array, self._place(strip, emit)], [])
+
+    def _place(self, strip: Strip, emit: Emitter) -> ir.Value:
+        """Return the place of a strip in arrays with an element for each work-item of the chunk."""
+        if not (self._chunk.is_wide and strip.column):
+            return emit.constant(strip.number)
+        first = emit.constant(strip.row * self._chunk.columns)
+        return emit.binary("arith.addi", first, self._chunk.offset(0, strip.column, emit))
 
     def _loop(
         self, op: ir.Operation, bounds: Sequence[ir.Value], initial: Sequence[ir.Value], emit: Emitter
@@ -294,7 +307,7 @@ class VectorLoop:
         """Load what the work-items of a strip read beside each other."""
         kind = load.results[0].type
         memory, *indices, at = (self._scalar(value, strip) for value in load.operands)
-        if self._chunk.is_whole:
+        if self._chunk.is_whole or self._chunk.is_wide:
             return emit.value("vector.load", [memory, *indices, at], _vector_of(kind))
         is_full, mask = self._mask(strip)
         both = if_op(emit, is_full, [_vector_of(kind)], 2)
@@ -331,7 +344,7 @@ class VectorLoop:
         """Return a value for all work-items of a strip."""
         if not self._is_scalar(value):
             if (value, strip) not in self._values:
-                at = self._before.constant(strip.number)
+                at = self._place(strip, self._before)
                 found = self._load(value.type, self.arrays[value], at, self._before)
                 self._values[value, strip] = found
             return self._values[value, strip]

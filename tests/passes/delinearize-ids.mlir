@@ -1,0 +1,88 @@
+// RUN: cpu add-workgroup-functions..delinearize-ids
+
+// Row and column of one number. In a part of the workgroup all work-items have the same row.
+gpu.module @k {
+  gpu.func @rows(%a: memref<?x?xf32>, %n: index, %all: index) kernel {
+    %i = gpu.global_id x
+    %in = arith.cmpi ult, %i, %all : index
+    scf.if %in {
+      %row = arith.divui %i, %n : index
+      %column = arith.remui %i, %n : index
+      %p = memref.load %a[%row, %column] : memref<?x?xf32>
+      %q = arith.addf %p, %p : f32
+      memref.store %q, %a[%row, %column] : memref<?x?xf32>
+    }
+    gpu.return
+  }
+  // Not where the divisor is small or loaded, where x is not in the dividend alone, or where work-items meet.
+  gpu.func @others(%c: memref<?xindex>, %n: index) kernel {
+    %c2 = arith.constant 2 : index
+    %c4 = arith.constant 4 : index
+    %x = gpu.thread_id x
+    %twice = arith.muli %x, %c2 : index
+    %loaded = memref.load %c[%c2] : memref<?xindex>
+    %p = arith.divui %x, %c4 : index
+    %q = arith.divui %x, %loaded : index
+    %r = arith.divui %twice, %n : index
+    %s = arith.addi %p, %q : index
+    %t = arith.addi %r, %s : index
+    %below = arith.cmpi ult, %x, %n : index
+    scf.if %below {
+      memref.store %t, %c[%x] : memref<?xindex>
+    }
+    gpu.return
+  }
+  gpu.func @meets(%c: memref<?xindex>, %n: index) kernel {
+    %x = gpu.thread_id x
+    %row = arith.divui %x, %n : index
+    gpu.barrier
+    memref.store %row, %c[%x] : memref<?xindex>
+    gpu.return
+  }
+  gpu.func @exchanges(%c: memref<?xindex>, %n: index) kernel {
+    %one = arith.constant 1 : i32
+    %all = arith.constant 32 : i32
+    %x = gpu.thread_id x
+    %row = arith.divui %x, %n : index
+    %i = arith.index_cast %row : index to i32
+    %other, %valid = gpu.shuffle xor %i, %one, %all : i32
+    %j = arith.index_cast %other : i32 to index
+    memref.store %j, %c[%x] : memref<?xindex>
+    gpu.return
+  }
+}
+
+// CHECK-LABEL: gpu.func @rows.workgroup
+// CHECK: [[FIRST:%.+]] = arith.addi {{%.+}}, %c0
+// CHECK: arith.cmpi sge, %arg1, %c16
+// CHECK: scf.if {{%.+}} {
+// CHECK: scf.while
+// CHECK: ([[START:%.+]]: index):
+// CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: [[REST:%.+]] = arith.subi %block_dim_x, [[START]]
+// CHECK-NEXT: [[NUMBER:%.+]] = arith.addi [[FIRST]], [[START]]
+// CHECK-NEXT: [[ROW:%.+]] = arith.divui [[NUMBER]], %arg1
+// CHECK-NEXT: [[BEFORE:%.+]] = arith.muli [[ROW]], %arg1
+// CHECK-NEXT: [[COLUMN:%.+]] = arith.subi [[NUMBER]], [[BEFORE]]
+// CHECK-NEXT: [[LEFT:%.+]] = arith.subi %arg1, [[COLUMN]]
+// CHECK-NEXT: [[COUNT:%.+]] = arith.minsi [[REST]], [[LEFT]]
+// CHECK: [[IN_PART:%.+]] = arith.cmpi ult, %thread_id_x, [[COUNT]]
+// CHECK: [[ID:%.+]] = arith.addi %global_id_x, [[START]]
+// CHECK: [[IN:%.+]] = arith.cmpi ult, [[ID]], %arg2
+// CHECK: [[BOTH:%.+]] = arith.andi [[IN_PART]], [[IN]]
+// CHECK: scf.if [[BOTH]] {
+// CHECK: [[OWN:%.+]] = arith.addi {{%.+}}, [[COLUMN]]
+// CHECK: memref.load %arg0{{.}}[[ROW]], [[OWN]]]
+// CHECK: [[NEXT:%.+]] = arith.addi [[START]], [[COUNT]]
+// CHECK-NEXT: scf.yield [[NEXT]]
+// CHECK: } else {
+// CHECK: arith.divui %global_id_x, %arg1
+// CHECK: {gpubuild.versioned}
+// CHECK-LABEL: gpu.func @rows(
+// CHECK-LABEL: gpu.func @others.workgroup
+// CHECK-NOT: scf.while
+// CHECK-LABEL: gpu.func @meets.workgroup
+// CHECK-NOT: scf.while
+// CHECK-LABEL: gpu.func @exchanges.workgroup
+// CHECK-NOT: scf.while
+// CHECK-LABEL: gpu.func @exchanges(
