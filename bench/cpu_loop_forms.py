@@ -25,9 +25,10 @@ MODULE = """module attributes {{gpu.container_module}} {{
     %n = arith.constant {size} : index
     %groups_x = arith.constant {groups[0]} : index
     %groups_y = arith.constant {groups[1]} : index
-    %c16 = arith.constant 16 : index
+    %items_x = arith.constant {items[0]} : index
+    %items_y = arith.constant {items[1]} : index
     %one = arith.constant 1 : index
-    gpu.launch_func @k::@product blocks in (%groups_x, %groups_y, %one) threads in (%c16, %c16, %one)
+    gpu.launch_func @k::@product blocks in (%groups_x, %groups_y, %one) threads in (%items_x, %items_y, %one)
       args(%a : {kind}, %b : {kind}, %c : {kind}, %n : index)
     return
   }}
@@ -164,17 +165,22 @@ TILED = f"""%tx = gpu.thread_id x
         scf.yield %part : f32
       }}
       memref.store %sum, %c[%y, %x] : memref<?x?xf32>"""
-# Type of the matrices, rows of each work-item, body, workgroup memory.
+DIVIDED = f"""%row = arith.divui %x, %n : index
+      %column = arith.remui %x, %n : index
+      {PLAIN.replace("%y,", "%row,").replace("%x]", "%column]")}"""
+SQUARE, LINE = (16, 16), (256, 1)
+# Type of the matrices, workgroup, its columns and rows of elements, body, workgroup memory.
 FORMS = {
-    "scf.for over indices": (TABLE, 1, PLAIN, ""),
-    "indices of 32 bits in one dimension": (ROW, 1, NARROW, ""),
-    "scf.while": (TABLE, 1, WHILE, ""),
-    "branches, with an early return": (TABLE, 1, BRANCHES, ""),
-    "sum in private memory": (TABLE, 1, IN_MEMORY, ""),
-    "four sums in a private array": (TABLE, 4, IN_ARRAY, ""),
-    "four rows in a loop around": (TABLE, 4, ROWS, ""),
-    "in two loops in steps of the grid": (TABLE, 4, GRID, ""),
-    "tiles in workgroup memory": (TABLE, 1, TILED, TILES),
+    "scf.for over indices": (TABLE, SQUARE, (16, 16), PLAIN, ""),
+    "indices of 32 bits in one dimension": (ROW, SQUARE, (16, 16), NARROW, ""),
+    "scf.while": (TABLE, SQUARE, (16, 16), WHILE, ""),
+    "branches, with an early return": (TABLE, SQUARE, (16, 16), BRANCHES, ""),
+    "sum in private memory": (TABLE, SQUARE, (16, 16), IN_MEMORY, ""),
+    "four sums in a private array": (TABLE, SQUARE, (16, 64), IN_ARRAY, ""),
+    "four rows in a loop around": (TABLE, SQUARE, (16, 64), ROWS, ""),
+    "in two loops in steps of the grid": (TABLE, SQUARE, (16, 64), GRID, ""),
+    "tiles in workgroup memory": (TABLE, SQUARE, (16, 16), TILED, TILES),
+    "row and column by division": (TABLE, LINE, (256, 1), DIVIDED, ""),
 }
 
 
@@ -187,9 +193,9 @@ def main() -> None:
     numbers = np.random.default_rng(7)
     a, b = (numbers.random((SIZE, SIZE), np.float32) for _ in range(2))
     modules = {}
-    for name, (kind, rows, body, workgroup) in FORMS.items():
-        groups = SIZE // 16, SIZE // 16 // rows
-        text = MODULE.format(kind=kind, size=SIZE, groups=groups, body=body, workgroup=workgroup)
+    for name, (kind, items, (columns, rows), body, workgroup) in FORMS.items():
+        groups = (SIZE * SIZE // columns, 1) if items == LINE else (SIZE // columns, SIZE // rows)
+        text = MODULE.format(kind=kind, size=SIZE, groups=groups, items=items, body=body, workgroup=workgroup)
         modules[name] = gpubuild.load(text=text, targets={"cpu": {"kind": "cpu", "chip": options.chip}})
     least = dict.fromkeys([*modules, "NumPy"], float("inf"))
     results = {name: np.zeros_like(a) for name in least}
