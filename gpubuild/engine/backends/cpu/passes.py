@@ -23,6 +23,7 @@ from gpubuild.engine.backends.cpu.fission.private_values import promote_private_
 from gpubuild.engine.backends.cpu.fission.shuffles import lower_shuffles
 from gpubuild.engine.backends.cpu.fission.structured_control_flow import (
     count_in_indices,
+    hoist_ids,
     lift_branches,
     open_divergent_loops,
     separate_parallel_loops,
@@ -42,7 +43,7 @@ from gpubuild.engine.backends.cpu.lower.memory import (
 from gpubuild.engine.backends.cpu.lower.special_registers import READ_SPECIAL_REGISTERS
 from gpubuild.engine.backends.cpu.machine import converted_by_calls
 from gpubuild.engine.backends.cpu.nontemporal import mark_streaming
-from gpubuild.engine.backends.cpu.state import CpuLowering, kernel_module, record_written_ops
+from gpubuild.engine.backends.cpu.state import CpuLowering, gpu_kernels, kernel_module, record_written_ops
 from gpubuild.engine.backends.cpu.workgroup_coalescing import coalesce_workgroups
 from gpubuild.engine.backends.lowering import (
     CALL_LIBRARIES_DIRECTLY,
@@ -113,6 +114,11 @@ def _each(
     return Pass(name=name, run=run, when=when)
 
 
+def _hoist_ids(module: ir.Module, _: CpuLowering) -> None:
+    for kernel in gpu_kernels(module):
+        hoist_ids(kernel)
+
+
 def _check_translatable(module: ir.Module, lowering: CpuLowering) -> None:
     """Raise ``StepError`` for operations that cannot become LLVM IR, those of GPU vendors first."""
     for op in matching(kernel_module(module), lambda op: op.name.startswith("nvgpu.")):
@@ -156,6 +162,7 @@ SANITIZE: tuple[Pass[CpuLowering], ...] = (
     upstream("simplify-checks", "builtin.module(gpu.module(canonicalize,cse))", when=_checked),
 )
 FISSION: tuple[Pass[CpuLowering], ...] = (
+    Pass(name="hoist-ids", run=_hoist_ids, when=_optimizes),
     Pass(name="add-workgroup-functions", run=add_workgroup_functions),
     _each("promote-private-memory", promote_private_memory, when=_optimizes),
     _each("lift-control-flow", lift_branches),

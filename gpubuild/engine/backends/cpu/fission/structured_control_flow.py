@@ -16,6 +16,7 @@ from mlir.passmanager import PassManager
 from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, set_operands
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     COLLECTIVE_OPS,
+    ITEM_IDS,
     Uniformity,
     all_operations,
     body_operations,
@@ -32,6 +33,14 @@ from gpubuild.engine.legalize.unroll_and_jam import few_iterations
 
 _PASSES = disable_wrong_patterns("func.func(lift-cf-to-scf,canonicalize,cse)")
 _RETURNS = {"gpu.return": "func.return", "func.return": "gpu.return"}
+
+
+def hoist_ids(function: ir.Operation) -> None:
+    """Read the ids of work-items at the entry of a kernel: in loops, they would keep these from vectors."""
+    first = function.regions[0].blocks[0].operations[0].operation
+    for op in named(function, ITEM_IDS):
+        if op.parent != function:
+            op.move_before(first)
 
 
 def has_branches(function: ir.Operation) -> bool:
