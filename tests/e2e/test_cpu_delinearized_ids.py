@@ -101,9 +101,32 @@ PRODUCT = """
   }"""
 
 
+# Adds the square of each number below %all to its place, in steps of the grid.
+GRID = """
+  gpu.func @grid(%out: memref<?xindex>, %n: index, %all: index, %from: index) kernel {
+    %x = gpu.global_id x
+    %size = gpu.block_dim x
+    %groups = gpu.grid_dim x
+    %step = arith.muli %size, %groups : index
+    %first = arith.addi %x, %from : index
+    scf.for %i = %first to %all step %step {
+      %row = arith.divsi %i, %n : index
+      %column = arith.remsi %i, %n : index
+      %before = arith.muli %row, %n : index
+      %at = arith.addi %before, %column : index
+      %old = memref.load %out[%at] : memref<?xindex>
+      %square = arith.muli %at, %at : index
+      %t = arith.addi %square, %x : index
+      %new = arith.addi %old, %t : index
+      memref.store %new, %out[%at] : memref<?xindex>
+    }
+    gpu.return
+  }"""
+
+
 @pytest.fixture(scope="module")
 def module(any_device: Device, tmp_path_factory: pytest.TempPathFactory) -> Module:
-    text = f"gpu.module @k {{{''.join(kernel(n, f) for n, f in FORMS.items())}{PRODUCT}\n}}"
+    text = f"gpu.module @k {{{''.join(kernel(n, f) for n, f in FORMS.items())}{PRODUCT}{GRID}\n}}"
     return any_device.load(compile_module(text, tmp_path_factory.mktemp("divided"), opt_level=1))
 
 
@@ -130,6 +153,16 @@ def test_products(module: Module, n: int) -> None:
     arguments = (a.astype(np.float32).ravel(), b.astype(np.float32).ravel(), c.ravel())
     module.launch("product", -(-37 * n // 200), 200, *arguments, *map(np.int64, (37, n, 21)))
     np.testing.assert_array_equal(arguments[2].reshape(37, n), a @ b)
+
+
+@pytest.mark.parametrize("n", [3, 16, 31, 64, 100, 1000])
+def test_loops_in_steps_of_the_grid(module: Module, n: int) -> None:
+    for grid, block, items, first in (1, 64, 500, 0), (3, 40, 1000, 7), (2, 300, 450, 0), (2, 30, 5, 9):
+        out = np.zeros(items, np.int64)
+        module.launch("grid", grid, block, out, np.int64(n), np.int64(items), np.int64(first))
+        numbers = np.arange(items)
+        expected = np.where(numbers < first, 0, numbers**2 + (numbers - first) % (grid * block))
+        np.testing.assert_array_equal(out, expected, err_msg=f"{grid} x {block}, {items} from {first}")
 
 
 def test_a_division_that_is_not_reached_may_be_by_zero(module: Module) -> None:

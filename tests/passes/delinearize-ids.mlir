@@ -14,6 +14,16 @@ gpu.module @k {
     }
     gpu.return
   }
+  // A loop in steps of the grid: each iteration runs in parts.
+  gpu.func @grid(%a: memref<?x?xf32>, %v: f32, %n: index, %all: index, %step: index) kernel {
+    %first = gpu.global_id x
+    scf.for %i = %first to %all step %step {
+      %row = arith.divui %i, %n : index
+      %column = arith.remui %i, %n : index
+      memref.store %v, %a[%row, %column] : memref<?x?xf32>
+    }
+    gpu.return
+  }
   // Not where the divisor is small or loaded, where x is not in the dividend alone, or where work-items meet.
   gpu.func @others(%c: memref<?xindex>, %n: index) kernel {
     %c2 = arith.constant 2 : index
@@ -79,6 +89,21 @@ gpu.module @k {
 // CHECK: arith.divui %global_id_x, %arg1
 // CHECK: {gpubuild.versioned}
 // CHECK-LABEL: gpu.func @rows(
+// CHECK-LABEL: gpu.func @grid.workgroup
+// CHECK: [[FIRST:%.+]] = arith.addi {{%.+}}, %c0
+// CHECK: scf.for [[BASE:%.+]] = [[FIRST]] to %arg3 step %arg4 {
+// CHECK-NEXT: gpu.barrier
+// CHECK: [[NUMBER:%.+]] = arith.addi [[BASE]], %c0
+// CHECK: scf.while
+// CHECK: ([[START:%.+]]: index):
+// CHECK: [[AT:%.+]] = arith.addi [[NUMBER]], [[START]]
+// CHECK: [[ROW:%.+]] = arith.divui [[AT]], %arg2
+// CHECK: [[OWN:%.+]] = arith.addi %thread_id_x{{.*}}, [[START]]
+// CHECK: [[I:%.+]] = arith.addi [[BASE]], [[OWN]]
+// CHECK: arith.cmpi slt, [[I]], %arg3
+// CHECK: memref.store %arg1, %arg0{{.}}[[ROW]], {{%.+}}]
+// CHECK: } else {
+// CHECK: arith.divui
 // CHECK-LABEL: gpu.func @others.workgroup
 // CHECK-NOT: scf.while
 // CHECK-LABEL: gpu.func @meets.workgroup

@@ -4,17 +4,19 @@ Such a kernel computes row and column from one number: ``row = id / n``, ``colum
 row then have the same row and columns next to each other, but nothing in the code says so. Here a workgroup
 runs in parts, in each of which all quotients are the same: a loop over the parts, in which the first
 work-items do the work of those that are in the part. Nothing observes which work-item does it.
+
+In a kernel that is one loop in steps of the grid, this is done in each iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial, reduce
 
 from mlir import ir
 
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import if_op, if_then
+from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, if_op, if_then
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     GROUP_IDS,
     ITEM_IDS,
@@ -44,9 +46,13 @@ _NUMBER = "gpubuild.division"  # on a division: its number
 
 def delinearize_ids(function: ir.Operation) -> None:
     """Run a function that divides its ids in parts of equal quotients."""
-    divisions = divided_ids(function)
-    if divisions:
-        _split(function, divisions)
+    if not divided_ids(function):
+        return
+    block, loop = function.regions[0].blocks[0], _grid_loop(function)
+    if loop is not None:
+        block = _open(block, loop)
+    sources = _Sources(block)
+    _split(block, sources, [op for op in _divisions(function) if sources.can_divide(op)])
 
 
 def divided_ids(function: ir.Operation) -> list[ir.Operation]:
@@ -54,13 +60,70 @@ def divided_ids(function: ir.Operation) -> list[ir.Operation]:
 
     None where work-items may not change places, or where it would not pay.
     """
-    if len(function.regions[0].blocks) != 1 or not named(function, _QUOTIENTS | _REMAINDERS):
+    if len(function.regions[0].blocks) != 1 or not (found := _divisions(function)):
         return []
     inside = nested(function)
     if len(inside) > _MOST_OPERATIONS or not all(map(_may_move, inside)):
         return []
-    sources = _Sources()
-    return [op for op in inside if op.name in _QUOTIENTS | _REMAINDERS and sources.can_divide(op)]
+    sources, loop = _Sources(function.regions[0].blocks[0]), _grid_loop(function)
+    if loop is not None:
+        sources.x.add(loop.regions[0].blocks[0].arguments[0])
+    return [op for op in found if sources.can_divide(op)]
+
+
+def _divisions(function: ir.Operation) -> list[ir.Operation]:
+    return named(function, _QUOTIENTS | _REMAINDERS)
+
+
+def _grid_loop(function: ir.Operation) -> ir.Operation | None:
+    """Return the loop from x plus something on that a kernel consists of, if it does."""
+    entry = function.regions[0].blocks[0]
+    *before, loop = body_operations(entry) or [function]
+    if loop.name != "scf.for" or loop.results or loop.attributes or not all(map(_is_value, before)):
+        return None
+    sources = _Sources(entry)
+    lower, *bounds = loop.operands
+    is_whole = isinstance(lower.type, ir.IndexType) and not any(op.name in _CASTS for op in _chain(lower))
+    return loop if is_whole and sources.x_plus(lower) and all(map(sources.shared, bounds)) else None
+
+
+def _is_value(op: ir.Operation) -> bool:
+    """Return whether ``op`` only computes, and may do so where the kernel does not reach it."""
+    return op.name in POSITIONS or (is_pure(op) and not _may_trap(op))
+
+
+def _chain(value: ir.Value) -> Iterator[ir.Operation]:
+    """Return the sums and casts of which ``value`` is the result."""
+    op = defining_op(value)
+    if op is not None and (op.name in _CASTS or op.name == "arith.addi"):
+        yield op
+        for operand in op.operands:
+            yield from _chain(operand)
+
+
+def _open(entry: ir.Block, loop: ir.Operation) -> ir.Block:
+    """Let all work-items run an iteration of ``loop`` together, with all code of the kernel inside.
+
+    Returns the body. Its counter is that of the first work-item.
+    """
+    shared = _Sources(entry).shared
+    emit = Emitter(loop)
+    lower, upper, step = loop.operands
+    own = [op for op in body_operations(entry) if op != loop and not all(map(shared, op.results))]
+    body = for_loop(emit, _at(lower, emit.constant(0), emit), upper, step).regions[0].blocks[0]
+    end = terminator(body)
+    inside = Emitter(end)
+    inside.op("gpu.barrier", [], [])
+    for op in own:
+        op.move_before(end)
+    counter = inside.binary("arith.addi", body.arguments[0], inside.dimension("thread_id", "x"))
+    checked = if_then(inside, inside.compare(Compare.SLT, counter, upper))
+    old = loop.regions[0].blocks[0]
+    old.arguments[0].replace_all_uses_with(counter)
+    for op in body_operations(old):
+        op.move_before(checked)
+    loop.erase()
+    return body
 
 
 def _may_move(op: ir.Operation) -> bool:
@@ -71,55 +134,61 @@ def _may_move(op: ir.Operation) -> bool:
 
 
 class _Sources:
-    """What the values of a function are computed from."""
+    """What the values of ``block`` are computed from: a kernel's, or that of a loop which all run together.
 
-    def __init__(self) -> None:
+    ``x`` are values that are x plus a shared one by other reasons than what computes them.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
         self.shared = cache(self._is_shared)
-        self._x_plus = cache(self._is_x_plus)
+        self.x_plus = cache(self._is_x_plus)
+        self.x: set[ir.Value] = set()
+        self._block = block
 
     def can_divide(self, op: ir.Operation) -> bool:
         dividend, divisor = op.operands
         constant = constant_integer(divisor)
         is_large = constant is None or constant >= _LEAST_DIVISOR
-        return is_large and self.shared(divisor) and self._x_plus(dividend)
+        return is_large and self.shared(divisor) and self.x_plus(dividend)
 
     def _is_x_plus(self, value: ir.Value) -> bool:
         """Return whether ``value`` is x plus a shared value, in integers of 32 to 64 bits."""
         op = defining_op(value)
+        if value in self.x:
+            return True
         if op is None or not _LEAST_BITS <= scalar_bits(value.type) <= _MOST_BITS:
             return False
         if op.name in _CASTS:
-            return self._x_plus(op.operands[0])
+            return self.x_plus(op.operands[0])
         if op.name != "arith.addi":
             return is_id(op, "x")
         left, right = op.operands
-        return (self._x_plus(left) and self.shared(right)) or (self.shared(left) and self._x_plus(right))
+        return (self.x_plus(left) and self.shared(right)) or (self.shared(left) and self.x_plus(right))
 
     def _is_shared(self, value: ir.Value) -> bool:
-        """Return whether all work-items compute the same ``value``, which code at the entry can do, too."""
+        """Return whether all work-items compute the same ``value``, and can before what the block does."""
         op = defining_op(value)
         if op is None:
-            return bool(value.owner.owner.operation.name == "gpu.func")
+            return bool(value.owner == self._block or value.owner.owner.operation.name == "gpu.func")
         if op.name in ITEM_IDS or not is_pure(op) or not all(map(self.shared, op.operands)):
             return False
         # A division may be by zero where the kernel does not reach it.
-        return op.parent.operation.name == "gpu.func" or not _may_trap(op)
+        return op.block == self._block or not _may_trap(op)
 
 
 def _may_trap(op: ir.Operation) -> bool:
     return "div" in op.name or "rem" in op.name
 
 
-def _split(function: ir.Operation, divisions: Sequence[ir.Operation]) -> None:
-    """Move the code of ``function`` into a loop over parts. The old code runs where none can be made."""
+def _split(block: ir.Block, sources: _Sources, divisions: Sequence[ir.Operation]) -> None:
+    """Move the code of ``block`` into a loop over parts. The old code runs where none can be made."""
     numbers: dict[tuple[ir.Value, ...], int] = {}
     for op in divisions:
         number = numbers.setdefault((*op.operands, op.name in _UNSIGNED), len(numbers))
         op.attributes[_NUMBER] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
-    shared = _Sources().shared
-    entry = function.regions[0].blocks[0]
-    own = [op for op in body_operations(entry) if not op.results or not all(map(shared, op.results))]
-    emit = Emitter(terminator(entry))
+    own = [op for op in body_operations(block) if not op.results or not all(map(sources.shared, op.results))]
+    own = [op for op in own if op.name != "gpu.barrier"]
+    emit = Emitter(terminator(block))
     size, zero = emit.dimension("block_dim", "x"), emit.constant(0)
     last = emit.binary("arith.subi", size, emit.constant(1))
     least = emit.constant(_LEAST_DIVISOR)
@@ -192,7 +261,7 @@ def _merge_check(end: ir.Operation) -> None:
     part = end.parent.operation
     *before, check = body_operations(end.block)
     is_check = check.name == "scf.if" and not check.results and not check.regions[1].blocks
-    if not is_check or not all(op.name in POSITIONS or (is_pure(op) and not _may_trap(op)) for op in before):
+    if not is_check or not all(map(_is_value, before)):
         return
     for op in before:
         op.move_before(part)
