@@ -244,16 +244,17 @@ def _move(end: ir.Operation, start: ir.Value, known: Sequence[tuple[ir.Value, ir
     """
     part = end.parent.operation
     x = Emitter(part).dimension("thread_id", "x")
-    for op in nested(part):
-        if _NUMBER in op.attributes:
-            quotient, rest = known[ir.IntegerAttr(op.attributes[_NUMBER]).value]
-            at = Emitter(op)
-            value = quotient if op.name in _QUOTIENTS else at.binary("arith.addi", x, rest)
-            _replace(op, value, at)
-        elif is_id(op, "x"):
-            moved = Emitter(end).op("arith.addi", [op.results[0], start], [start.type])
-            moved.move_after(op)
-            op.results[0].replace_all_uses_except(moved.results[0], moved)
+    inside = nested(part)
+    ids = [op for op in inside if is_id(op, "x")]
+    divisions = [op for op in inside if _NUMBER in op.attributes]  # others may be erased with them
+    for op in ids:
+        moved = Emitter(end).op("arith.addi", [op.results[0], start], [start.type])
+        moved.move_after(op)
+        op.results[0].replace_all_uses_except(moved.results[0], moved)
+    for op in divisions:
+        quotient, rest = known[ir.IntegerAttr(op.attributes[_NUMBER]).value]
+        at = Emitter(op)
+        _replace(op, quotient if op.name in _QUOTIENTS else at.binary("arith.addi", x, rest), at)
 
 
 def _merge_check(end: ir.Operation) -> None:
