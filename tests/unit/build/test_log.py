@@ -126,16 +126,6 @@ def test_damaged_lines_hide_no_other(tmp_path: Path, damage: bytes) -> None:
     assert len(read_log(path).builds) == 1
 
 
-def test_every_cut_of_the_file_can_be_read(tmp_path: Path) -> None:
-    path = write(tmp_path)
-    data = path.read_bytes()
-    for length in range(0, len(data) - 1, 7):
-        path.write_bytes(data[:length])
-        assert read_log(path).builds == ()
-    write(tmp_path)  # behind what is left of the other
-    assert len(read_log(path).builds) == 1
-
-
 def test_old_builds_are_dropped_but_not_what_they_measured(tmp_path: Path) -> None:
     for number in range(60):
         path = write(tmp_path, size_bytes=number)
