@@ -60,23 +60,6 @@ def test_quiet_shows_errors_and_warnings_only() -> None:
     assert err == "error: it broke\nwarning: careful\n"
 
 
-@pytest.mark.parametrize(("status", "code"), [(Status.RAN, "\x1b[32m"), (Status.FAILED, "\x1b[31;1m")])
-def test_colour(status: Status, code: str) -> None:
-    event = StepFinished(report=report(status))
-    assert code in plain(event, color_out=True)[0]
-    assert "\x1b" not in plain(event)[0]
-
-
-def test_a_name_that_would_steer_the_terminal() -> None:
-    name = "saxpy/compile/k\x1b[2J\n\x9b/sm_60"
-    shown = r"saxpy/compile/k\x1b[2J\n\u009b/sm_60"
-    event = StepFinished(report=report(Status.UP_TO_DATE, name))
-    assert plain(event, verbose=True)[0] == f"up-to-date  {shown}\n"
-    with LiveView(Console(out=Terminal(), err=io.StringIO()), to_err=False, explain=False) as view:
-        view.on_event(StepStarted(id=name))
-        assert view._render().plain.endswith(shown)
-
-
 def test_only_a_terminal_gets_a_live_view() -> None:
     def view(**streams):
         options = {"out": io.StringIO(), "err": io.StringIO()} | streams
@@ -138,12 +121,6 @@ def test_many_steps_with_one_reason() -> None:
     shared = [report(Status.RAN, reason=f"a{n}.c changed; ptxas changed: 12.8 → 12.9") for n in range(20)]
     assert build(*first, *own, *shared[1:]).note == ""
     assert build(*first, *own, *shared).note == "20 steps ran: ptxas changed: 12.8 → 12.9"
-
-
-def test_the_hit_rate_is_of_builds_that_looked_anything_up() -> None:
-    same, ran, hit = (report(s) for s in (Status.UP_TO_DATE, Status.RAN, Status.HIT_REMOTE))
-    assert build(same, same).hit_rate is None
-    assert build(same, same, hit, ran).hit_rate == 0.75
 
 
 def waiting(*names: str, seconds: float | None = None) -> dict[str, Waiting]:
