@@ -84,12 +84,6 @@ def test_amd_formats_say_what_was_written(written: str, found: str, values: list
     )
 
 
-def test_amd_formats_keep_their_values_beside_a_backslash() -> None:
-    built = compile_module(kernel(r'gpu.printf "%d\5Cn%% %d\0A", %n, %n : i32, i32'), "gfx90a")
-    assert formats(built)[0].endswith(",%d%cn%% %d\n")
-    assert re.findall(r"store i64 (\S+), ptr addrspace\(1\) %\w+(?:\.i\d*)?, align 4", built.llvm)[1] == "92"
-
-
 def test_an_empty_message_is_none() -> None:
     assert formats(compile_module(kernel('gpu.printf ""'), "gfx90a")) == []
 
