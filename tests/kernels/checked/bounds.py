@@ -48,12 +48,6 @@ BOUNDS = {
         one_writes("memref.store %one, %m[%c16, %c0] : memref<16x8xf32> // bounds"),
         says=("index 16 of dimension 0, which has 16 elements",),
     ),
-    "corner": Case(
-        one_writes(
-            "%y = arith.subi %c16, %c1 : index\n%x = arith.subi %c8, %c1 : index\n"
-            "memref.store %one, %m[%y, %x] : memref<16x8xf32>"
-        )
-    ),
     "boolean": Case(
         one_writes(
             "%x = arith.addi %c32, %c32 : index\nmemref.store %true, %p[%x] : memref<?xi1> // bounds\n"
@@ -231,11 +225,6 @@ BOUNDS = {
         "%x = arith.muli %i, %c2 : index\n%in = arith.cmpi ult, %x, %c100 : index\n"
         "scf.if %in {\n} else {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
         says=("14 times",),
-    ),
-    "guarded_above_only": Case(
-        "%x = arith.subi %i, %c1 : index\n%in = arith.cmpi slt, %x, %c100 : index\n"
-        "scf.if %in {\nmemref.store %one, %g[%x] : memref<?xf32> // bounds\n}",
-        says=("index -1 of dimension 0",),
     ),
     "guarded_further_on": Case(
         "%x = arith.addi %i, %c97 : index\n%y = arith.addi %i, %c100 : index\n"
