@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from unit.projects import step_report
 
 from gpubuild.cli.progress import Estimate
 from gpubuild.model.events import Waiting
@@ -16,8 +17,7 @@ def waiting(**seconds: float | None) -> dict[str, Waiting]:
 
 
 def ended(name: str, status: Status = Status.RAN, seconds: float = 0.0) -> StepReport:
-    step = {"id": name, "kind": StepKind.COMPILE, "program": "", "module": "", "target": ""}
-    return StepReport(**step, status=status, cost_seconds=seconds)
+    return step_report(name, status, kind=StepKind.COMPILE, cost_seconds=seconds)
 
 
 def planned(workers: int, **seconds: float | None) -> Estimate:

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from unit.projects import step_report
 
 from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
@@ -52,8 +53,7 @@ PLAN = Plan(
 
 
 def report(name: str, status: Status, reason: str = "") -> StepReport:
-    kind = PLAN.steps[name].kind
-    return StepReport(id=name, kind=kind, program="", module="", target="", status=status, reason=reason)
+    return step_report(name, status, kind=PLAN.steps[name].kind, reason=reason)
 
 
 def drawn() -> Diagram:
