@@ -34,7 +34,6 @@ gpu.barrier
 %v = memref.load %s[%i] : memref<64xf32, #gpu.address_space<workgroup>>
 memref.store %v, %a[%i] : memref<?xf32>"""
 TILE = "memref.global @tile : memref<64xf32, #gpu.address_space<workgroup>>"
-SQRT = "%r = math.sqrt %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 SINE = "%r = math.sin %x : f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 BESSEL = "%r = func.call @__ocml_j0_f32(%x) : (f32) -> f32\nmemref.store %r, %a[%i] : memref<?xf32>"
 ADD = """
@@ -111,12 +110,6 @@ def test_workgroup_memory_settled_at_launch_comes_after_the_rest(chip: str, decl
     assert re.search(r"= external .*addrspace\(3\) global \[0 x i8\], align 16", built.llvm)
     assert re.search(declared, built.asm)
     assert built.kernels[0]["shared_bytes"] == 256
-
-
-def test_square_roots_are_exact_unless_fast() -> None:
-    exact, fast = (compile_module(kernel(SQRT), "sm_90", fast_math=f) for f in (False, True))
-    assert re.search(r"sqrt\.rn\.f32", exact.asm)
-    assert re.search(r"sqrt\.approx\.ftz\.f32", fast.asm)
 
 
 @pytest.mark.parametrize("chip", ["sm_60", "gfx90a"])

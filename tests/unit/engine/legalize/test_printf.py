@@ -4,7 +4,6 @@ import re
 
 import pytest
 from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source
-from unit.engine.legalized import prepared
 from unit.engine.steps import refused
 
 from gpubuild.engine.backends.amd import printf
@@ -153,9 +152,3 @@ def test_conversions(text: str, bits: list[int | None]) -> None:
 def test_what_cannot_be_printed(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         conversions(text)
-
-
-@pytest.mark.parametrize(("form", "given"), [("%d", "%n : i32"), ("%lu", "%i : index"), ("%f", "%x : f32")])
-def test_what_fits_stays(form: str, given: str) -> None:
-    text = prepared(f'gpu.printf "{form}", {given}')
-    assert "arith." not in text
