@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 from kernels.operations import complex_ops
-from kernels.program import COUNT, Program, each, floats, integers
+from kernels.program import COUNT, Program, Programs, each, floats, integers
 
 X, Y = integers(np.int32, 0, 20), integers(np.int32, 1, 9)
 F, G = floats(np.float32), floats(np.float32)
@@ -307,38 +307,28 @@ def _index() -> list[Program]:
         "minu": (su, ou, np.minimum(su, ou)), "and": (A, B, A & B), "or": (A, B, A | B), "xor": (A, B, A ^ B),
         "shl": (A, B, A << B), "shrs": (su, B, signed >> B.view(np.int64)), "shru": (su, B, su >> B),
     }  # fmt: skip
-    programs = [
-        each(
-            f"index_{op}",
-            f"index.{op}",
-            f"%r = index.{op} %x, %y",
-            [x, y],
-            want.view(np.uint64),
-            breaks=(f"index.{op} ", "index.xor " if op != "xor" else "index.and "),
-        )
-        for op, (x, y, want) in ops.items()
-    ]
-    cast = "%n = index.casts %x : i32 to index\n    %r = index.sizeof\n    %q = index.casts %n : index to i64"
-    programs.append(
-        each(
-            "index_cmp",
-            "index.cmp, casts, castu",
-            "%p = index.cmp slt(%x, %y)\n    %r = index.casts %x : index to i32"
-            "\n    %q = index.castu %y : index to i32",
-            [su, ou],
-            signed.astype(np.int32),
-        )
+    programs = Programs()
+    for op, (x, y, want) in ops.items():
+        breaks = (f"index.{op} ", "index.xor " if op != "xor" else "index.and ")
+        line = f"%r = index.{op} %x, %y"
+        programs.each(f"index_{op}", f"index.{op}", line, [x, y], want.view(np.uint64), breaks=breaks)
+    programs.each(
+        "index_cmp",
+        "index.cmp, casts, castu",
+        "%p = index.cmp slt(%x, %y)\n    %r = index.casts %x : index to i32"
+        "\n    %q = index.castu %y : index to i32",
+        [su, ou],
+        signed.astype(np.int32),
     )
-    programs.append(each("index_sizeof", "index.sizeof", cast, [X], np.full(COUNT, 64, np.uint64)))
-    programs.append(
-        each(
-            "index_constant",
-            "index.constant, bool.constant",
-            "%b = index.bool.constant true\n    %k = index.constant 7\n    %j = index.constant 9\n"
-            "    %s = arith.select %b, %k, %j : index\n    %r = index.add %s, %x",
-            [A],
-            A + np.uint64(7),
-        )
+    cast = "%n = index.casts %x : i32 to index\n    %r = index.sizeof\n    %q = index.casts %n : index to i64"
+    programs.each("index_sizeof", "index.sizeof", cast, [X], np.full(COUNT, 64, np.uint64))
+    programs.each(
+        "index_constant",
+        "index.constant, bool.constant",
+        "%b = index.bool.constant true\n    %k = index.constant 7\n    %j = index.constant 9\n"
+        "    %s = arith.select %b, %k, %j : index\n    %r = index.add %s, %x",
+        [A],
+        A + np.uint64(7),
     )
     return programs
 

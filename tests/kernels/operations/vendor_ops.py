@@ -16,12 +16,12 @@ from kernels.program import (
     NVIDIA_CHIPS,
     NVIDIA_OLD,
     WORKGROUP,
-    Program,
+    Programs,
     floats,
     integers,
 )
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 
 FOR_NVIDIA, FOR_AMD = "is an instruction of NVIDIA GPUs", "is an instruction of AMD GPUs"
 NOT_ON_CPUS = "CPU kernels do not support it"
@@ -42,19 +42,17 @@ def _add(
     chips: Mapping[str, str] | None = None,
 ) -> None:
     """A program that is compiled only; ``args`` are types of parameters."""
-    PROGRAMS.append(
-        Program(
-            name=name,
-            op=op,
-            body="\n    " + body.strip(),
-            args={key: np.zeros(1, np.float32)[0] for key in args},
-            types=args,
-            expect={},
-            module=module,
-            refused=refused,
-            chips=chips or {},
-            runs=False,
-        )
+    PROGRAMS.add(
+        name=name,
+        op=op,
+        body="\n    " + body.strip(),
+        args={key: np.zeros(1, np.float32)[0] for key in args},
+        types=args,
+        expect={},
+        module=module,
+        refused=refused,
+        chips=chips or {},
+        runs=False,
     )
 
 
@@ -266,17 +264,15 @@ def _nvvm() -> None:
     ]  # fmt: skip
     for name, op, body, args, want, refused, chips, ulp in programs:
         dtype = np.float32 if want.dtype == np.float64 else want.dtype
-        PROGRAMS.append(
-            Program(
-                name=name,
-                op=op,
-                body="\n    " + body,
-                args={**args, "out": np.zeros(BLOCK, dtype)},
-                expect={"out": want},
-                refused={**dict.fromkeys(AMD_CHIPS, FOR_NVIDIA), **refused},
-                chips=chips,
-                tolerance_ulp=ulp,
-            )
+        PROGRAMS.add(
+            name=name,
+            op=op,
+            body="\n    " + body,
+            args={**args, "out": np.zeros(BLOCK, dtype)},
+            expect={"out": want},
+            refused={**dict.fromkeys(AMD_CHIPS, FOR_NVIDIA), **refused},
+            chips=chips,
+            tolerance_ulp=ulp,
         )
 
 
