@@ -128,19 +128,20 @@ def each(
 class Programs(list[Program]):
     """The programs of a group, in their order."""
 
-    def add(self, **given) -> None:
-        """Add ``Program(**given)``."""
-        self.append(Program(**given))
+    def add(self, *, args: Mapping | None = None, expect: Mapping, **given) -> None:
+        """Add a program; arrays of results that ``args`` lacks begin as zeros."""
+        args = dict(args or {})
+        results = {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
+        self.append(Program(args=args | results, expect=expect, **given))
 
     def each(self, *given, **more) -> None:
         """Add ``each(*given, **more)``."""
         self.append(each(*given, **more))
 
     def one(self, name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more) -> None:
-        """Add a program; arrays of results that ``args`` lacks begin as zeros."""
-        results = {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
+        """Add a program of one work-item, unless ``block`` says otherwise."""
         body = "    " + body.strip()
-        self.add(name=name, op=op, body=body, args=args | results, expect=expect, block=block, **more)
+        self.add(name=name, op=op, body=body, args=args, expect=expect, block=block, **more)
 
 
 def to_bf16(values: np.ndarray) -> np.ndarray:

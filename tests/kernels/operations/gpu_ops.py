@@ -105,7 +105,7 @@ def _memory() -> None:
     %r = memref.load %w[%o] : memref<32xi32, {WORKGROUP}>
     memref.store %r, %out[%i] : memref<?xi32>""",
         attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>)",
-        args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
+        args={"in": np.arange(64, dtype=np.int32)},
         expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
         grid=2,
         breaks=("gpu.barrier", ""),
@@ -122,7 +122,7 @@ def _memory() -> None:
     %r = memref.load %w[%o] : memref<32xi32, {WORKGROUP}>
     memref.store %r, %out[%i] : memref<?xi32>
     memref.dealloc %w : memref<32xi32, {WORKGROUP}>""",
-        args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
+        args={"in": np.arange(64, dtype=np.int32)},
         expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
         grid=2,
         breaks=("gpu.barrier", ""),
@@ -143,7 +143,7 @@ def _memory() -> None:
     %p = arith.addf %q, %s : f64
     memref.store %p, %out[%i] : memref<?xf64>""",
         attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>, %u : memref<32x2xf64, {WORKGROUP}>)",
-        args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64)},
+        args={"in": np.arange(64, dtype=np.int32)},
         expect={"out": 2.0 * np.arange(64).reshape(2, 32)[:, ::-1].ravel()},
         grid=2,
         breaks=("arith.addf", "arith.subf"),
@@ -157,7 +157,6 @@ def _memory() -> None:
     %r = memref.load %p[%n] : memref<4xindex, {PRIVATE}>
     memref.store %r, %out[%i] : memref<?xindex>""",
         attributes=f"private(%p : memref<4xindex, {PRIVATE}>)",
-        args={"out": np.zeros(64, np.uint64)},
         expect={"out": np.tile(lanes, 2).astype(np.uint64)},
         grid=2,
         breaks=("store %t, %p", "store %n, %p"),
@@ -180,7 +179,7 @@ def _memory() -> None:
     %s = memref.load %b[%o] : memref<32xi32, {WORKGROUP}>
     %q = arith.addi %r, %s : i32
     memref.store %q, %out[%i] : memref<?xi32>""",
-        args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
+        args={"in": np.arange(64, dtype=np.int32)},
         expect={"out": 3 * np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
         grid=2,
         dynamic_bytes=256,
@@ -195,7 +194,6 @@ def _memory() -> None:
     memref.store %r, %out[%i] : memref<?xindex>""",
         attributes="|attributes {known_block_size = array<i32: 32, 1, 1>, "
         "known_grid_size = array<i32: 2, 1, 1>}",
-        args={"out": np.zeros(64, np.uint64)},
         expect={"out": np.full(64, 64, np.uint64)},
         grid=2,
     )
@@ -209,7 +207,6 @@ def _memory() -> None:
     gpu.return
   ^b:
     memref.store %t, %out[%i] : memref<?xindex>""",
-        args={"out": np.zeros(64, np.uint64)},
         expect={"out": np.where(np.tile(lanes, 2) < 5, 0, np.tile(lanes, 2)).astype(np.uint64)},
         grid=2,
         breaks=("ult", "ugt"),
@@ -341,7 +338,7 @@ def _all_reduce() -> None:
     %r = gpu.all_reduce minsi %z uniform {} : (i48) -> (i48)
     %w = arith.extsi %r : i48 to i64
     memref.store %w, %out[%t] : memref<?xi64>""",
-        args={"in": large, "least": np.int32(-(2**23) + 5), "out": np.zeros(80, np.int64)},
+        args={"in": large, "least": np.int32(-(2**23) + 5)},
         expect={"out": np.full(80, max(large.min(), -(2**23) + 5))},
         types={"least": "i24"},
         block=80,
@@ -362,7 +359,7 @@ def _all_reduce() -> None:
     %x = memref.load %in[%d] : memref<?xi32>
     %r = gpu.all_reduce add %x uniform {} : (i32) -> (i32)
     memref.store %r, %out[%d] : memref<?xi32>""",
-        args={"in": values.ravel(), "out": np.zeros(72, np.int32)},
+        args={"in": values.ravel()},
         expect={"out": reduce_values("add", values).ravel()},
         block=(8, 3, 3),
         breaks=("all_reduce add", "all_reduce xor"),

@@ -15,7 +15,7 @@ V4, V8 = "vector<4xf32>", "vector<8xf32>"
 
 def _one(name: str, op: str, body: str, want: np.ndarray, **more) -> None:
     """A program of one work-item: ``x``, ``y`` flat, ``m``, ``n`` square, ``out`` as ``want`` is."""
-    args = {"x": X, "y": Y, "m": M, "n": N, "out": np.zeros(want.shape, want.dtype)}
+    args = {"x": X, "y": Y, "m": M, "n": N}
     PROGRAMS.add(name=name, op=op, body=body, args=args, expect={"out": want}, block=1, **more)
 
 
@@ -298,6 +298,7 @@ _one(
     ),
     np.vstack([Q[:4], np.hstack([P[1:3, 2:5], Q[4:6, 3:]]), Q[6:]]),
 )
+EIGHT = floats(np.float32, -2, 2, 8)
 PROGRAMS.add(
     name="math_on_vectors",
     op="math on vectors",
@@ -305,9 +306,8 @@ PROGRAMS.add(
     %e = math.exp %a : {V8}
     %s = math.sqrt %e : {V8}
     vector.store %s, %out[%c0] : memref<?xf32>, {V8}""",
-    args={"x": floats(np.float32, -2, 2, 8), "out": np.zeros(8, np.float32)},
-    expect={"out": np.zeros(8)},
+    args={"x": EIGHT, "out": np.zeros(8, np.float32)},
+    expect={"out": np.exp(EIGHT.astype(np.float64) / 2)},
     block=1,
     tolerance_ulp=3,
 )
-PROGRAMS[-1].expect["out"] = np.exp(PROGRAMS[-1].args["x"].astype(np.float64) / 2)
