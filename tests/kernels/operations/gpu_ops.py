@@ -9,7 +9,6 @@ from kernels.program import (
     NVIDIA_OLD,
     PRIVATE,
     WORKGROUP,
-    Program,
     Programs,
     floats,
     from_bf16,
@@ -269,20 +268,19 @@ def reduce_values(op: str, values: np.ndarray, axis: int = -1) -> np.ndarray:
     )
 
 
-def reduction_program(
-    name: str, op: str, kind: str, line: str, values: np.ndarray, want: np.ndarray, **more
-) -> Program:
+def add_reduction(
+    to: Programs, name: str, op: str, kind: str, line: str, values: np.ndarray, want: np.ndarray, **more
+) -> None:
     """``line`` sets ``%r`` from ``%x``, both of type ``kind``."""
     bits = kind == "bf16"
     encode = to_bf16 if bits else (lambda v: v)
-    args = {"in": encode(values.ravel()), "out": np.zeros(values.size, np.uint16 if bits else values.dtype)}
-    return Program(
+    to.add(
         name=name,
         op=op,
         body=f"""%x = memref.load %in[%i] : memref<?x{kind}>
     {line}
     memref.store %r, %out[%i] : memref<?x{kind}>""",
-        args=args,
+        args={"in": encode(values.ravel())},
         expect={"out": encode(np.ascontiguousarray(want).ravel())},
         types={"in": kind, "out": kind} if bits else {},
         **more,
@@ -294,38 +292,36 @@ def _all_reduce() -> None:
         for op in reductions(kind):
             block = 96 if op in {"add", "mul"} else 80
             values = reduction_input(kind, op, 2 * block).reshape(2, block)
-            PROGRAMS.append(
-                reduction_program(
-                    f"gpu_all_reduce_{op}_{kind}",
-                    f"gpu.all_reduce {op} {kind}",
-                    kind,
-                    f"%r = gpu.all_reduce {op} %x uniform {{}} : ({kind}) -> ({kind})",
-                    values,
-                    reduce_values(op, values),
-                    grid=2,
-                    block=block,
-                )
+            add_reduction(
+                PROGRAMS,
+                f"gpu_all_reduce_{op}_{kind}",
+                f"gpu.all_reduce {op} {kind}",
+                kind,
+                f"%r = gpu.all_reduce {op} %x uniform {{}} : ({kind}) -> ({kind})",
+                values,
+                reduce_values(op, values),
+                grid=2,
+                block=block,
             )
     for kind, op, combine in (
         ("i32", "add", "arith.addi"), ("f32", "add", "arith.addf"), ("f64", "maximumf", "arith.maximumf"),
         ("i64", "xor", "arith.xori"), ("f16", "add", "arith.addf"), ("i8", "add", "arith.addi"),
     ):  # fmt: skip
         values = reduction_input(kind, op, 160).reshape(2, 80)
-        PROGRAMS.append(
-            reduction_program(
-                f"gpu_all_reduce_region_{kind}",
-                f"gpu.all_reduce with a region, {kind}",
-                kind,
-                f"""%r = gpu.all_reduce %x uniform {{
+        add_reduction(
+            PROGRAMS,
+            f"gpu_all_reduce_region_{kind}",
+            f"gpu.all_reduce with a region, {kind}",
+            kind,
+            f"""%r = gpu.all_reduce %x uniform {{
     ^bb(%l : {kind}, %h : {kind}):
       %c = {combine} %l, %h : {kind}
       "gpu.yield"(%c) : ({kind}) -> ()
     }} : ({kind}) -> ({kind})""",
-                values,
-                reduce_values(op, values),
-                grid=2,
-                block=80,
-            )
+            values,
+            reduce_values(op, values),
+            grid=2,
+            block=80,
         )
     large = integers(np.int64, -(2**46), 2**46, 80)
     PROGRAMS.add(

@@ -6,9 +6,9 @@ import numpy as np
 from kernels.operations import subgroup_matrix_ops
 from kernels.operations.gpu_ops import (
     REDUCED_TYPES,
+    add_reduction,
     reduce_values,
     reduction_input,
-    reduction_program,
     reductions,
 )
 from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Programs, floats, integers, to_bf16
@@ -204,16 +204,15 @@ def _reductions() -> None:
     for kind in REDUCED_TYPES:
         for op in reductions(kind):
             values = reduction_input(kind, op, _COUNT).reshape(2, LANES)
-            PROGRAMS.append(
-                reduction_program(
-                    f"gpu_subgroup_reduce_{op}_{kind}",
-                    f"gpu.subgroup_reduce {op} {kind}",
-                    kind,
-                    f"%r = gpu.subgroup_reduce {op} %x : ({kind}) -> ({kind})",
-                    values,
-                    reduce_values(op, values),
-                    block=_COUNT,
-                )
+            add_reduction(
+                PROGRAMS,
+                f"gpu_subgroup_reduce_{op}_{kind}",
+                f"gpu.subgroup_reduce {op} {kind}",
+                kind,
+                f"%r = gpu.subgroup_reduce {op} %x : ({kind}) -> ({kind})",
+                values,
+                reduce_values(op, values),
+                block=_COUNT,
             )
     for size, stride in ((1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (32, 1), (4, 2), (2, 16), (8, 4)):
         values = reduction_input("i32", "add", _COUNT)
@@ -221,17 +220,16 @@ def _reductions() -> None:
         shaped = values.reshape(-1, size, stride)
         want = reduce_values("add", shaped, axis=1).reshape(-1)
         cluster = f"cluster(size = {size}, stride = {stride})"
-        PROGRAMS.append(
-            reduction_program(
-                f"gpu_subgroup_reduce_{size}_by_{stride}",
-                f"gpu.subgroup_reduce, cluster size {size}, stride {stride}",
-                "i32",
-                f"%r = gpu.subgroup_reduce add %x {cluster} : (i32) -> (i32)",
-                values,
-                want,
-                block=_COUNT,
-                breaks=("reduce add", "reduce mul") if size > 1 else None,
-            )
+        add_reduction(
+            PROGRAMS,
+            f"gpu_subgroup_reduce_{size}_by_{stride}",
+            f"gpu.subgroup_reduce, cluster size {size}, stride {stride}",
+            "i32",
+            f"%r = gpu.subgroup_reduce add %x {cluster} : (i32) -> (i32)",
+            values,
+            want,
+            block=_COUNT,
+            breaks=("reduce add", "reduce mul") if size > 1 else None,
         )
     given = reduction_input("f16", "add", 2 * _COUNT)
     want = reduce_values("add", given.reshape(2, LANES, 2), axis=1).ravel()
