@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gpubuild.model.project import CacheConfig, Program, Project
 from gpubuild.model.result import BuildReport, Status, StepReport
-from gpubuild.model.step import StepKind
+from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
 from gpubuild.targets.amd import TRIPLE as ROCDL_TRIPLE
 from gpubuild.targets.nvidia import TRIPLE as NVVM_TRIPLE
 from gpubuild.targets.target import Target
@@ -32,6 +32,17 @@ def make_program(root: Path, name: str, *sources: str, **options: object) -> Pro
     """A program of ``sources`` (relative to ``root``), for all targets unless told otherwise."""
     options.setdefault("targets", tuple(TARGETS))
     return Program(name=name, sources=tuple(root / s for s in sources), **options)
+
+
+def make_step(name: str, *needs: str, writes: str = "", **fields: object) -> Step:
+    """A step that reads what the steps ``needs`` write, and writes one file."""
+    usual = {
+        "kind": StepKind.RUNTIME,
+        "params": RuntimeParams(),
+        "inputs": tuple(Input(name=f"in.{need}", path=Path(need), producer=need) for need in needs),
+        "outputs": (Output(name="out", path=Path(writes or f"{name}.out")),),
+    }
+    return Step(id=name, **usual | fields)
 
 
 def step_report(name: str, status: Status = Status.RAN, **fields: object) -> StepReport:

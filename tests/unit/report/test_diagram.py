@@ -3,14 +3,14 @@
 import json
 import random
 from itertools import combinations, pairwise
-from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from unit.projects import step_report
+from unit.projects import make_step, step_report
 
 from gpubuild.model.result import Status, StepReport
-from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
 from gpubuild.report.diagram import (
     Diagram,
@@ -26,18 +26,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 EVIL = 'k<&"]\\\x01\n'
 
 
-def step(
-    name: str, *needs: str, kind: StepKind = StepKind.COMPILE, module: str = "", target: str = ""
-) -> Step:
-    return Step(
-        id=name,
-        kind=kind,
-        params=RuntimeParams(),
-        inputs=tuple(Input(name=f"in.{n}", path=Path(n), producer=n) for n in needs),
-        outputs=(Output(name="out", path=Path(f"{name}.out")),),
-        module=module,
-        target=target,
-    )
+def step(name: str, *needs: str, **fields: Any) -> Step:
+    return make_step(name, *needs, **{"kind": StepKind.COMPILE} | fields)
 
 
 PLAN = Plan(
