@@ -143,6 +143,12 @@ class Programs(list[Program]):
         body = "    " + body.strip()
         self.add(name=name, op=op, body=body, args=args, expect=expect, block=block, **more)
 
+    def unrun(self, name: str, op: str, body: str, args: Mapping[str, str], **more) -> None:
+        """Add a program that is compiled only; ``args`` are types of parameters."""
+        given = dict.fromkeys(args, np.float32(0))
+        body = "\n    " + body.strip()
+        self.add(name=name, op=op, body=body, args=given, types=args, expect={}, runs=False, **more)
+
 
 def to_bf16(values: np.ndarray) -> np.ndarray:
     """Bits of the nearest bf16, ties to even; NaNs stay NaNs."""

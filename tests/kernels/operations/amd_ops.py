@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 from kernels.program import AMD, AMD_OLD, CPU, NVIDIA_CHIPS, WORKGROUP, Programs
 
 PROGRAMS = Programs()
@@ -31,17 +30,14 @@ def _add(
     """
     variable = f"%s = memref.get_global @{name}_lds : {lds}\n    " if lds else ""
     refused = dict.fromkeys((*NVIDIA_CHIPS, CPU), "is an instruction of AMD GPUs")
-    PROGRAMS.add(
-        name=f"amdgpu_{name}",
-        op=op,
-        body="\n    " + variable + body.strip(),
-        args={key: np.zeros(1, np.float32)[0] for key in args},
-        types=args,
-        expect={},
+    PROGRAMS.unrun(
+        f"amdgpu_{name}",
+        op,
+        variable + body.strip(),
+        args,
         module=f'  memref.global "private" @{name}_lds : {lds}' if lds else "",
         refused={**refused, **({AMD_OLD: old} if old else {})},
         chips={AMD: chip} if chip != AMD else {},
-        runs=False,
     )
 
 
