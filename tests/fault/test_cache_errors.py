@@ -20,16 +20,26 @@ OTHER_KEY = digest_bytes(b"another key")
 
 
 @contextmanager
-def failing(call: str, code: int, after: int = 0) -> Iterator[list[int]]:
-    """``os.call`` fails from the ``after``-th time on; yields a list that counts the failures."""
+def failing(call: str, code: int, after: int = 0, below: Path | None = None) -> Iterator[list[int]]:
+    """``os.call`` fails, from the ``after``-th time on; yields a list that counts the failures.
+
+    With ``below`` only for files in that folder.
+    """
     real = getattr(os, call)
     calls, failed = [0], [0]
 
+    def concerned(argument: object) -> bool:
+        if isinstance(argument, int) and not isinstance(argument, bool) and argument > 2:
+            with suppress(OSError):
+                return below in Path(f"/proc/self/fd/{argument}").readlink().parents
+        return isinstance(argument, str | Path) and below in (Path(argument), *Path(argument).parents)
+
     def fake(*args, **kwargs):
-        calls[0] += 1
-        if calls[0] > after:
-            failed[0] += 1
-            raise OSError(code, os.strerror(code), args[0] if isinstance(args[0], str) else None)
+        if below is None or any(map(concerned, args[:2])):
+            calls[0] += 1
+            if calls[0] > after:
+                failed[0] += 1
+                raise OSError(code, os.strerror(code), args[0] if isinstance(args[0], str) else None)
         return real(*args, **kwargs)
 
     setattr(os, call, fake)

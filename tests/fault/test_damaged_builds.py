@@ -7,12 +7,12 @@ import random
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import Counted
+from fault.test_cache_errors import failing
 from fault.whole_builds import PROGRAM, build, build_as_is, check, copy_of, edit, make_world
 from variants import few
 
@@ -139,7 +139,7 @@ def test_a_failing_disk_under_the_cache(tmp_path: Path, right: list[bytes], call
     """From the first, the third, … call of the cache on; the build folder is on a good disk."""
     for after in (0, 2, 7, 23) if code == errno.ENOSPC else (0, 7):
         world, cache = make_world(tmp_path / f"project{after}"), tmp_path / f"cache{after}"
-        with failing_below(cache, call, code, after) as failed:
+        with failing(call, code, after, below=cache) as failed:
             report = build(world, 0, cache)
         assert report.ok, report.failed
         assert (world.root / PROGRAM).read_bytes() == right[0]
@@ -148,33 +148,6 @@ def test_a_failing_disk_under_the_cache(tmp_path: Path, right: list[bytes], call
         assert report.warnings or failed[0] <= 2
         assert all(os.strerror(code) in w or "disk" in w for w in report.warnings), report.warnings
         check(world, cache, right, variant=3, complete=True)
-
-
-@contextmanager
-def failing_below(folder: Path, call: str, code: int, after: int) -> Iterator[list[int]]:
-    """``os.call`` fails for files in ``folder`` from the ``after``-th time on; yields the count."""
-    real = getattr(os, call)
-    calls, failed = [0], [0]
-
-    def concerns(argument: object) -> bool:
-        if isinstance(argument, int) and not isinstance(argument, bool) and argument > 2:
-            with suppress(OSError):
-                return folder in Path(f"/proc/self/fd/{argument}").readlink().parents
-        return isinstance(argument, str | Path) and folder in (Path(argument), *Path(argument).parents)
-
-    def fake(*args, **kwargs):
-        if any(concerns(argument) for argument in args[:2]):
-            calls[0] += 1
-            if calls[0] > after:
-                failed[0] += 1
-                raise OSError(code, os.strerror(code), str(args[0]))
-        return real(*args, **kwargs)
-
-    setattr(os, call, fake)
-    try:
-        yield failed
-    finally:
-        setattr(os, call, real)
 
 
 def test_a_read_only_cache(pristine: Path, tmp_path: Path, right: list[bytes]) -> None:
@@ -201,7 +174,7 @@ def test_a_clock_that_jumps(
         edit(world, variant)
         shifted = real_time() + days * 86400
         os.utime(pristine / "app.mlir", (shifted, shifted))
-        assert build_as_is(world).ok
+        assert build_as_is(world, pristine / "cache").ok
         assert (pristine / PROGRAM).read_bytes() == right[variant]
         with closing(DiskStore(pristine / "cache")) as store:
             collect(store, max_age_seconds=3600.0)  # whatever that evicts

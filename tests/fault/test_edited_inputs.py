@@ -67,7 +67,7 @@ def test_an_edit_around_a_job(tmp_path: Path, counted: Counted) -> None:
                 assert step.error is not None and "changed while the build was running" in step.error.message
             refused += not report.ok
             world.engine = Meddler(world, NEVER, before_reading=False)
-            assert build_as_is(world).ok
+            assert build_as_is(world, cache).ok
             assert (world.root / PROGRAM).read_bytes() == right[NEW], (at, before_reading)
             for variant in (OLD, NEW):
                 shutil.rmtree(world.root / "build")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fault.far_server import builds_on, serve, settled
-from unit.cache.samples import KEY, open_tiered
+from unit.cache.samples import open_tiered
 from unit.cache.servers import Raw, refusing_port, reply
 
 from gpubuild.model.digest import digest_bytes
@@ -31,13 +31,6 @@ def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         builds_on(store, tmp_path)
     assert len(tried) == 2, "once more, then never again"
     assert len(store.warnings) == 1 and "rest of this build" in store.warnings[0]
-
-
-def test_a_name_that_does_not_resolve(tmp_path: Path) -> None:
-    with closing(open_tiered(tmp_path / "cache", "http://cache.invalid/cache")) as store:
-        assert store.lookup(KEY) is None
-        builds_on(store, tmp_path)
-    assert len(store.warnings) == 1
 
 
 def test_a_server_that_dies_during_the_build(good: dict[str, bytes], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Whole builds around a real cache, with a fake engine so that hundreds take seconds."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from unit.world import World
@@ -22,22 +23,14 @@ def edit(world: World, variant: int) -> None:
 def build(world: World, variant: int, cache: Path, **options) -> BuildReport:
     """One build, as one process would do it."""
     edit(world, variant)
-    store = DiskStore(cache, **options)
-    world.store = store
-    try:
-        return world.build()
-    finally:
-        store.close()
+    return build_as_is(world, cache, **options)
 
 
-def build_as_is(world: World) -> BuildReport:
+def build_as_is(world: World, cache: Path, **options) -> BuildReport:
     """Build the sources that are there, times included."""
-    store = DiskStore(world.root / "cache")
-    world.store = store
-    try:
+    with closing(DiskStore(cache, **options)) as store:
+        world.store = store
         return world.build()
-    finally:
-        store.close()
 
 
 def make_world(root: Path) -> World:

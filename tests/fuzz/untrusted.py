@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unit.cache.samples import KEY, make_result, noise
+from unit.cache.samples import KEY, make_result, noise, remote_record
 from unit.inspect import samples
 
 from gpubuild.cache import record
@@ -136,14 +136,7 @@ def answer_changed(data: bytes, chance: random.Random) -> bytes:
 
 
 def answers(folder: Path) -> list[bytes]:
-    result, _ = make_result(folder)
-    stored = {
-        blob.digest: bazel_result.Stored(
-            digest=blob.digest, size_bytes=blob.size_bytes, encoding=bazel_result.Encoding.IDENTITY
-        )
-        for blob in result.blobs
-    }
-    return [bazel_result.encode_remote(KEY, bazel_result.RemoteRecord(result=result, stored=stored))]
+    return [bazel_result.encode_remote(KEY, remote_record(folder))]
 
 
 # ---- archives ----

@@ -68,25 +68,6 @@ KERNELS = {
         says=("in workgroups of more than one work-item",),
         better=("eq, %t, %c0", "sge, %t, %c0"),
     ),
-    "odd": Kernel(
-        body="%r = arith.remui %t, %c2 : index\n%c = arith.cmpi eq, %r, %c0 : index\nscf.if %c { gpu.barrier }",
-        reported=ALWAYS,
-        says=("work-item (1, 0, 0) of its workgroup",),
-        better=("%t, %c2", "%c64, %c2"),
-    ),
-    "one_in_the_middle": Kernel(
-        body="%c37 = arith.constant 37 : index\n%c = arith.cmpi ne, %t, %c37 : index\nscf.if %c { gpu.barrier }",
-        block="512, 1, 1",
-        reported=ALWAYS,
-        says=("work-item (37, 0, 0)",),
-        better=("ne, %t", "ne, %c0"),
-    ),
-    "otherwise": Kernel(
-        body=_LOWER + "scf.if %lower { memref.store %c0, %m[%t] : memref<?xindex> } else { gpu.barrier }",
-        reported=ALWAYS,
-        says=("work-item (16, 0, 0) waits here", "work-item (0, 0, 0) of its workgroup never reaches it"),
-        better=_ALL,
-    ),
     "both_arms": Kernel(
         body=_LOWER + "scf.if %lower { gpu.barrier } else { gpu.barrier }",
         reported=ALWAYS,
@@ -172,12 +153,6 @@ KERNELS = {
     "branches_of_the_argument": Kernel(
         body="%c = arith.cmpi uge, %n, %c16 : index\ncf.cond_br %c, ^out, ^work\n^work:\n"
         + _LOWER + "scf.if %lower { gpu.barrier }\ncf.br ^out\n^out:",
-        reported=MAYBE,
-        better=_ALL,
-    ),
-    "either_way_wrong": Kernel(
-        body=_LOWER + "%c = arith.cmpi uge, %n, %c16 : index\n"
-        "scf.if %c { scf.if %lower { gpu.barrier } } else { scf.if %lower { gpu.barrier } }",
         reported=MAYBE,
         better=_ALL,
     ),

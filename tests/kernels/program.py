@@ -97,13 +97,17 @@ def each(
     *,
     kinds: Sequence[str] = (),
     kind: str = "",
+    stored: type | None = None,
     **more,
 ) -> Program:
-    """``out[i] = line(x[i], y[i], z[i])``; ``line`` sets ``%r`` from ``%x %y %z``."""
+    """``out[i] = line(x[i], y[i], z[i])``; ``line`` sets ``%r`` from ``%x %y %z``.
+
+    ``output`` may be wider than what is ``stored``, to measure the error against.
+    """
     letters = "xyz"[: len(inputs)]
     args = {f"{c}s": a for c, a in zip(letters, inputs, strict=True)}
     types = {f"{c}s": k for c, k in zip(letters, kinds, strict=False) if k}
-    args["out"] = np.zeros(output.shape, output.dtype)
+    args["out"] = np.zeros(output.shape, stored or output.dtype)
     if kind:
         types["out"] = kind
     program = Program(name=name, op=op, body="", args=args, expect={"out": output}, types=types)
@@ -121,13 +125,29 @@ def each(
     )
 
 
-def one(
-    to: list[Program], name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more
-) -> None:
-    """Add a program to a group; arrays of results that ``args`` lacks begin as zeros."""
-    args = args | {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
-    body = "    " + body.strip()
-    to.append(Program(name=name, op=op, body=body, args=args, expect=expect, block=block, **more))
+class Programs(list[Program]):
+    """The programs of a group, in their order."""
+
+    def add(self, *, args: Mapping | None = None, expect: Mapping, **given) -> None:
+        """Add a program; arrays of results that ``args`` lacks begin as zeros."""
+        args = dict(args or {})
+        results = {key: np.zeros(want.shape, want.dtype) for key, want in expect.items() if key not in args}
+        self.append(Program(args=args | results, expect=expect, **given))
+
+    def each(self, *given, **more) -> None:
+        """Add ``each(*given, **more)``."""
+        self.append(each(*given, **more))
+
+    def one(self, name: str, op: str, body: str, args: dict, expect: dict, *, block: int = 1, **more) -> None:
+        """Add a program of one work-item, unless ``block`` says otherwise."""
+        body = "    " + body.strip()
+        self.add(name=name, op=op, body=body, args=args, expect=expect, block=block, **more)
+
+    def unrun(self, name: str, op: str, body: str, args: Mapping[str, str], **more) -> None:
+        """Add a program that is compiled only; ``args`` are types of parameters."""
+        given = dict.fromkeys(args, np.float32(0))
+        body = "\n    " + body.strip()
+        self.add(name=name, op=op, body=body, args=given, types=args, expect={}, runs=False, **more)
 
 
 def to_bf16(values: np.ndarray) -> np.ndarray:

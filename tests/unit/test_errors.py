@@ -1,10 +1,8 @@
 """Errors are frozen values that survive pickling and copying."""
 
-import ast
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -88,48 +86,3 @@ def test_python_can_raise_them_through_a_context_manager() -> None:
         raise UsageError("no")
     caught.value.add_note("a note")
     assert caught.value.with_(hint="write it").__notes__ == ["a note"]
-
-
-def _names_of_errors(function: ast.AST) -> set[str]:
-    """Names that a function, or a module, binds to errors: caught, annotated, made or completed there."""
-    names = set()
-    for node in ast.walk(function):
-        match node:
-            case ast.ExceptHandler(name=str(name)):
-                names.add(name)
-            case ast.arg(arg=name, annotation=ast.expr() as kind) if "Error" in ast.unparse(kind):
-                names.add(name)
-            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if "Error" in ast.unparse(kind):
-                names.add(name)
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=made))
-                | ast.NamedExpr(target=ast.Name(id=name), value=ast.Call(func=made))
-            ) if ast.unparse(made).endswith(("Error", ".with_")):
-                names.add(name)
-    return names
-
-
-def _assignments_to_errors(tree: ast.Module) -> list[str]:
-    found = []
-    names = _names_of_errors(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            owner = ast.unparse(node.value)
-            if owner in names or owner.endswith(("error", "failure")):
-                found.append(f"line {node.lineno}: {ast.unparse(node)}")
-    return found
-
-
-def test_no_module_assigns_to_an_error() -> None:
-    package = Path(errors.__file__).parent
-    trees = {path: ast.parse(path.read_text()) for path in package.rglob("*.py")}
-    found = {
-        path.relative_to(package).as_posix(): wrong
-        for path, tree in trees.items()
-        if (wrong := _assignments_to_errors(tree)) and path != Path(errors.__file__)
-    }
-    assert found == {}
-    example = (
-        "try:\n  f()\nexcept StepError as e:\n  e.stage = 'x'\nwhere = StepError('')\nwhere.hint += 'y'\n"
-    )
-    assert len(_assignments_to_errors(ast.parse(example))) == 2

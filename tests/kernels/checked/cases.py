@@ -31,6 +31,11 @@ def one_writes(body: str) -> str:
     return "%both = arith.andi %first, %firstblock : i1\nscf.if %both {\n" + body.strip() + "\n}"
 
 
+def alone(body: str, **more) -> Case:
+    """A case of the first work-item of the first workgroup only."""
+    return Case(one_writes(body), **more)
+
+
 WG = "memref<32xf32, #gpu.address_space<workgroup>>"
 WIDE = "memref<64xf32, #gpu.address_space<workgroup>>"
 BYTES = "memref<?xi8, #gpu.address_space<workgroup>>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.checked.cases import Case, one_writes
+from kernels.checked.cases import Case, alone, one_writes
 
 _F = "vector<4xf32>"
 _I = "vector<4xi32>"
@@ -110,32 +110,28 @@ LANES = {
     "gather_past_end": Case(_gather("[99, 100, 100, -1]", " // bounds"), says=_ONCE),
     "gather_past_end_masked_off": Case(_gather("[99, 0, 100, -1]")),
     "gather_before_begin": Case(_gather("[0, -1, 5, 5]", " // bounds"), says=("index -1 of dimension 0",)),
-    "gather_of_squares": Case(
-        one_writes(
-            "%x = arith.constant dense<[[0, 3], [4, -4]]> : vector<2x2xindex>\n"
-            "%k = arith.constant dense<true> : vector<2x2xi1>\n"
-            "%z = arith.constant dense<0.0> : vector<2x2xf32>\n"
-            "%v = vector.gather %m[%c1, %c4] [%x], %k, %z : memref<16x8xf32>, vector<2x2xindex>, "
-            "vector<2x2xi1>, vector<2x2xf32> into vector<2x2xf32> // bounds\n"
-            "%e = vector.extract %v[0, 0] : f32 from vector<2x2xf32>\n"
-            "memref.store %e, %g[%c0] : memref<?xf32>"
-        ),
+    "gather_of_squares": alone(
+        "%x = arith.constant dense<[[0, 3], [4, -4]]> : vector<2x2xindex>\n"
+        "%k = arith.constant dense<true> : vector<2x2xi1>\n"
+        "%z = arith.constant dense<0.0> : vector<2x2xf32>\n"
+        "%v = vector.gather %m[%c1, %c4] [%x], %k, %z : memref<16x8xf32>, vector<2x2xindex>, "
+        "vector<2x2xi1>, vector<2x2xf32> into vector<2x2xf32> // bounds\n"
+        "%e = vector.extract %v[0, 0] : f32 from vector<2x2xf32>\n"
+        "memref.store %e, %g[%c0] : memref<?xf32>",
         says=("index 8 of dimension 1, which has 8 elements", "bounds: 1 (1 times)"),
     ),
-    "gather_of_booleans": Case(
-        one_writes(
-            "%x = arith.constant dense<[63, 64, 2, -1]> : vector<4xi64>\n"
-            f"{_HALF}vector.scatter %p[%c0] [%x], %k, %k : "
-            "memref<?xi1>, vector<4xi64>, vector<4xi1>, vector<4xi1> // bounds\n"
-            "%z = arith.constant dense<false> : vector<4xi1>\n"
-            "%c63 = arith.addi %c31, %c32 : index\nmemref.store %true, %p[%c0] : memref<?xi1>\n"
-            "%y = arith.constant dense<[-63, 0, 1, 1]> : vector<4xi64>\n"
-            "%v = vector.gather %p[%c63] [%y], %k, %z : "
-            "memref<?xi1>, vector<4xi64>, vector<4xi1>, vector<4xi1> into vector<4xi1>\n"
-            "%e = arith.constant dense<[true, true, false, false]> : vector<4xi1>\n"
-            "%q = arith.cmpi eq, %v, %e : vector<4xi1>\n"
-            '%all = vector.reduction <and>, %q : vector<4xi1> into i1\ncf.assert %all, "booleans"'
-        ),
+    "gather_of_booleans": alone(
+        "%x = arith.constant dense<[63, 64, 2, -1]> : vector<4xi64>\n"
+        f"{_HALF}vector.scatter %p[%c0] [%x], %k, %k : "
+        "memref<?xi1>, vector<4xi64>, vector<4xi1>, vector<4xi1> // bounds\n"
+        "%z = arith.constant dense<false> : vector<4xi1>\n"
+        "%c63 = arith.addi %c31, %c32 : index\nmemref.store %true, %p[%c0] : memref<?xi1>\n"
+        "%y = arith.constant dense<[-63, 0, 1, 1]> : vector<4xi64>\n"
+        "%v = vector.gather %p[%c63] [%y], %k, %z : "
+        "memref<?xi1>, vector<4xi64>, vector<4xi1>, vector<4xi1> into vector<4xi1>\n"
+        "%e = arith.constant dense<[true, true, false, false]> : vector<4xi1>\n"
+        "%q = arith.cmpi eq, %v, %e : vector<4xi1>\n"
+        '%all = vector.reduction <and>, %q : vector<4xi1> into i1\ncf.assert %all, "booleans"',
         says=("index 64 of dimension 0, which has 64 elements", "bounds: 1 (1 times)"),
     ),
     "scatter_past_end": Case(_scatter("[99, 100, 100, -1]", " // bounds"), says=_ONCE),

@@ -129,12 +129,6 @@ RACES = {
         "memref.store %v, %g[%i] : memref<?xf32>",
         shared=WG,
     ),
-    "private_memory": Case(
-        "%a = memref.alloca() : memref<4xf32>\nmemref.store %one, %a[%c1] : memref<4xf32>\n"
-        "%sel = scf.if %lower -> memref<4xf32> { scf.yield %a : memref<4xf32> } "
-        "else { scf.yield %a : memref<4xf32> }\n"
-        "%v = memref.load %sel[%c1] : memref<4xf32>\nmemref.store %v, %g[%i] : memref<?xf32>"
-    ),
     "private_memory_behind_a_barrier": Case(
         "%a = memref.alloca() : memref<4xf32>\nmemref.store %one, %a[%c1] : memref<4xf32>\n"
         "%sel = scf.if %lower -> memref<4xf32> { scf.yield %a : memref<4xf32> } "
@@ -264,10 +258,6 @@ RACES = {
     # Two arrays in dynamic memory, or nearly.
     "pieces_apart": Case(_pieces(64), dynamic=128),
     "pieces_overlap": Case(_pieces(60, " // race"), dynamic=128, says=("2 times",)),
-    "workgroups_side_by_side": Case(
-        "%x = arith.muli %b, %c31 : index\n%y = arith.addi %x, %t : index\n"
-        "%in = arith.cmpi ult, %t, %c31 : index\nscf.if %in { memref.store %one, %g[%y] : memref<?xf32> }"
-    ),
     # A tile with a column beside it that one work-item of each row fills, or nearly beside it.
     "tile_and_halo": Case(_halo(33), shared=_HALO),
     "tile_and_halo_overlap": Case(_halo(32, " // race"), shared=_HALO, blocks=1),

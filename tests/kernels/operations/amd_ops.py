@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-from kernels.program import AMD, AMD_OLD, CPU, NVIDIA_CHIPS, WORKGROUP, Program
+from kernels.program import AMD, AMD_OLD, CPU, NVIDIA_CHIPS, WORKGROUP, Programs
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 _LDS = f"memref<64x64xi32, {WORKGROUP}>"
 _UNKNOWN = "no conversion knows it, or not with these types"
 _SCALES = "vector<4xf8E8M0FNU>"
@@ -31,19 +30,14 @@ def _add(
     """
     variable = f"%s = memref.get_global @{name}_lds : {lds}\n    " if lds else ""
     refused = dict.fromkeys((*NVIDIA_CHIPS, CPU), "is an instruction of AMD GPUs")
-    PROGRAMS.append(
-        Program(
-            name=f"amdgpu_{name}",
-            op=op,
-            body="\n    " + variable + body.strip(),
-            args={key: np.zeros(1, np.float32)[0] for key in args},
-            types=args,
-            expect={},
-            module=f'  memref.global "private" @{name}_lds : {lds}' if lds else "",
-            refused={**refused, **({AMD_OLD: old} if old else {})},
-            chips={AMD: chip} if chip != AMD else {},
-            runs=False,
-        )
+    PROGRAMS.unrun(
+        f"amdgpu_{name}",
+        op,
+        variable + body.strip(),
+        args,
+        module=f'  memref.global "private" @{name}_lds : {lds}' if lds else "",
+        refused={**refused, **({AMD_OLD: old} if old else {})},
+        chips={AMD: chip} if chip != AMD else {},
     )
 
 

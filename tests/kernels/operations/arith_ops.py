@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import COUNT, Program, each, floats, from_bf16, integers, to_bf16
+from kernels.program import COUNT, Programs, floats, from_bf16, integers, to_bf16
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 
 
 def _wrap(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -60,15 +60,13 @@ def _integers() -> None:
             with np.errstate(over="ignore"):
                 want = _wrap(function(x, other), dtype)
             breaks = ("arith." + op, "arith.subi" if op == "addi" else "arith.addi")
-            PROGRAMS.append(
-                each(
-                    f"arith_{op}_{kind}",
-                    f"arith.{op} {kind}",
-                    f"%r = arith.{op} %x, %y : {kind}",
-                    [x, other],
-                    want,
-                    breaks=breaks,
-                )
+            PROGRAMS.each(
+                f"arith_{op}_{kind}",
+                f"arith.{op} {kind}",
+                f"%r = arith.{op} %x, %y : {kind}",
+                [x, other],
+                want,
+                breaks=breaks,
             )
     for kind in ("i32", "i64"):
         dtype = _INTEGER_TYPES[kind]
@@ -80,33 +78,29 @@ def _integers() -> None:
         ):
             high = [(cast(a) * cast(b)) >> bits for a, b in zip(x, y, strict=True)]
             want = np.array([v % 2**bits for v in high], np.uint64).astype(_UNSIGNED[dtype]).view(dtype)
-            PROGRAMS.append(
-                each(
-                    f"arith_{name}_{kind}",
-                    f"arith.{name} {kind}",
-                    f"%low, %r = arith.{name} %x, %y : {kind}",
-                    [x, y],
-                    want,
-                    breaks=("%low, %r", "%r, %low"),
-                )
+            PROGRAMS.each(
+                f"arith_{name}_{kind}",
+                f"arith.{name} {kind}",
+                f"%low, %r = arith.{name} %x, %y : {kind}",
+                [x, y],
+                want,
+                breaks=("%low, %r", "%r, %low"),
             )
     x, y = integers(np.int32, -(2**31), 2**31 - 1), integers(np.int32, -(2**31), 2**31 - 1)
     carry = (x.view(np.uint32).astype(np.uint64) + y.view(np.uint32)) >> 32 != 0
-    PROGRAMS.append(
-        each(
-            "arith_addui_extended",
-            "arith.addui_extended",
-            "%s, %r = arith.addui_extended %x, %y : i32, i1",
-            [x, y],
-            carry,
-            breaks=("%x, %y", "%x, %x"),
-        )
+    PROGRAMS.each(
+        "arith_addui_extended",
+        "arith.addui_extended",
+        "%s, %r = arith.addui_extended %x, %y : i32, i1",
+        [x, y],
+        carry,
+        breaks=("%x, %y", "%x, %x"),
     )
     a, b = integers(np.uint64, 0, 1000), integers(np.uint64, 1, 9)
     for op, function in {"addi": np.add, "divui": np.floor_divide, "remui": np.remainder}.items():
         line = f"%r = arith.{op} %x, %y : index"
-        PROGRAMS.append(
-            each(f"arith_{op}_index", f"arith.{op} index", line, [a, b], function(a, b).astype(np.uint64))
+        PROGRAMS.each(
+            f"arith_{op}_index", f"arith.{op} index", line, [a, b], function(a, b).astype(np.uint64)
         )
     predicates = {
         "eq": np.equal, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal, "sgt": np.greater,
@@ -115,15 +109,13 @@ def _integers() -> None:
     }  # fmt: skip
     x, y = integers(np.int32, -4, 4), integers(np.int32, -4, 4)
     for predicate, function in predicates.items():
-        PROGRAMS.append(
-            each(
-                f"arith_cmpi_{predicate}",
-                f"arith.cmpi {predicate}",
-                f"%r = arith.cmpi {predicate}, %x, %y : i32",
-                [x, y],
-                function(x, y),
-                breaks=(f"cmpi {predicate}", "cmpi ne" if predicate == "eq" else "cmpi eq"),
-            )
+        PROGRAMS.each(
+            f"arith_cmpi_{predicate}",
+            f"arith.cmpi {predicate}",
+            f"%r = arith.cmpi {predicate}, %x, %y : i32",
+            [x, y],
+            function(x, y),
+            breaks=(f"cmpi {predicate}", "cmpi ne" if predicate == "eq" else "cmpi eq"),
         )
 
 
@@ -139,16 +131,14 @@ def _signed_zeros(kind: str, dtype: type) -> None:
         found = function(x, y)
         found[found == 0] = np.where(sign, -0.0, 0.0)[found == 0]
         with np.errstate(divide="ignore"):
-            PROGRAMS.append(
-                each(
-                    f"arith_{op}_zeros_{kind}",
-                    f"arith.{op} {kind}, zeros of both signs",
-                    f"%one = arith.constant 1.0 : {kind}\n    %m = arith.{op} %x, %y : {kind}\n"
-                    f"    %r = arith.divf %one, %m : {kind}",
-                    [x, y],
-                    np.divide(dtype(1), found),
-                    breaks=(f"arith.{op}", "arith.addf"),
-                )
+            PROGRAMS.each(
+                f"arith_{op}_zeros_{kind}",
+                f"arith.{op} {kind}, zeros of both signs",
+                f"%one = arith.constant 1.0 : {kind}\n    %m = arith.{op} %x, %y : {kind}\n"
+                f"    %r = arith.divf %one, %m : {kind}",
+                [x, y],
+                np.divide(dtype(1), found),
+                breaks=(f"arith.{op}", "arith.addf"),
             )
 
 
@@ -161,32 +151,26 @@ def _floats() -> None:
         with_nan[::5] = np.nan
         for op, function in (basic | extremes).items():
             first = with_nan if op in extremes else x
-            PROGRAMS.append(
-                each(
-                    f"arith_{op}_{kind}",
-                    f"arith.{op} {kind}",
-                    f"%r = arith.{op} %x, %y : {kind}",
-                    [first, y],
-                    function(first, y),
-                    breaks=(f"arith.{op}", "arith.subf" if op == "addf" else "arith.addf"),
-                )
+            PROGRAMS.each(
+                f"arith_{op}_{kind}",
+                f"arith.{op} {kind}",
+                f"%r = arith.{op} %x, %y : {kind}",
+                [first, y],
+                function(first, y),
+                breaks=(f"arith.{op}", "arith.subf" if op == "addf" else "arith.addf"),
             )
-        PROGRAMS.append(
-            each(f"arith_negf_{kind}", f"arith.negf {kind}", f"%r = arith.negf %x : {kind}", [x], -x)
-        )
+        PROGRAMS.each(f"arith_negf_{kind}", f"arith.negf {kind}", f"%r = arith.negf %x : {kind}", [x], -x)
         _signed_zeros(kind, dtype)
     x, y = from_bf16(to_bf16(floats(np.float32))), from_bf16(to_bf16(floats(np.float32)))
     for op, function in (basic | extremes).items():
         first = np.where(np.arange(len(x)) % 5 == 0, np.nan, x).astype(np.float32) if op in extremes else x
-        PROGRAMS.append(
-            each(
-                f"arith_{op}_bf16",
-                f"arith.{op} bf16",
-                f"%n = arith.{op} %x, %y : bf16\n    %r = arith.extf %n : bf16 to f32",
-                [to_bf16(first), to_bf16(y)],
-                from_bf16(to_bf16(function(first, y))),
-                kinds=["bf16", "bf16"],
-            )
+        PROGRAMS.each(
+            f"arith_{op}_bf16",
+            f"arith.{op} bf16",
+            f"%n = arith.{op} %x, %y : bf16\n    %r = arith.extf %n : bf16 to f32",
+            [to_bf16(first), to_bf16(y)],
+            from_bf16(to_bf16(function(first, y))),
+            kinds=["bf16", "bf16"],
         )
     predicates = {
         "oeq": lambda x, y: x == y, "one": lambda x, y: (x < y) | (x > y), "olt": lambda x, y: x < y,
@@ -199,29 +183,25 @@ def _floats() -> None:
     x, y = integers(np.float32, -2, 2), integers(np.float32, -2, 2)
     x[::7] = np.nan
     for predicate, function in predicates.items():
-        PROGRAMS.append(
-            each(
-                f"arith_cmpf_{predicate}",
-                f"arith.cmpf {predicate}",
-                f"%r = arith.cmpf {predicate}, %x, %y : f32",
-                [x, y],
-                function(x, y),
-                breaks=(f"cmpf {predicate}", "cmpf true"),
-            )
+        PROGRAMS.each(
+            f"arith_cmpf_{predicate}",
+            f"arith.cmpf {predicate}",
+            f"%r = arith.cmpf {predicate}, %x, %y : f32",
+            [x, y],
+            function(x, y),
+            breaks=(f"cmpf {predicate}", "cmpf true"),
         )
 
 
 def _casts() -> None:
     def add(op: str, source: str, target: str, x: np.ndarray, want: np.ndarray, **more) -> None:
-        PROGRAMS.append(
-            each(
-                f"arith_{op}_{source}_{target}",
-                f"arith.{op} {source} → {target}",
-                f"%r = arith.{op} %x : {source} to {target}",
-                [x],
-                want,
-                **more,
-            )
+        PROGRAMS.each(
+            f"arith_{op}_{source}_{target}",
+            f"arith.{op} {source} → {target}",
+            f"%r = arith.{op} %x : {source} to {target}",
+            [x],
+            want,
+            **more,
         )
 
     small, wide = integers(np.int8, -128, 128), integers(np.int64, -(2**40), 2**40)
@@ -251,26 +231,22 @@ def _casts() -> None:
     add("index_castui", "i8", "index", small, small.view(np.uint8).astype(np.uint64))
     number = np.array([0, 255, 256, -129, 2**31 + 5, 2**33 - 7, -1, 65_535], np.int64).repeat(COUNT // 8)
     for op, kind, dtype in (("index_cast", "i8", np.int8), ("index_castui", "i32", np.uint32)):
-        PROGRAMS.append(
-            each(
-                f"arith_{op}_narrow",
-                f"arith.{op} index → {kind} → index",
-                f"%n = arith.{op} %x : index to {kind}\n    %r = arith.{op} %n : {kind} to index",
-                [number.view(np.uint64)],
-                number.astype(dtype).astype(np.int64).view(np.uint64),
-            )
+        PROGRAMS.each(
+            f"arith_{op}_narrow",
+            f"arith.{op} index → {kind} → index",
+            f"%n = arith.{op} %x : index to {kind}\n    %r = arith.{op} %n : {kind} to index",
+            [number.view(np.uint64)],
+            number.astype(dtype).astype(np.int64).view(np.uint64),
         )
     add("bitcast", "f32", "i32", f32, f32.view(np.int32))
     add("bitcast", "i64", "f64", f64.view(np.int64), f64)
-    PROGRAMS.append(
-        each(
-            "arith_select",
-            "arith.select",
-            "%r = arith.select %z, %x, %y : f32",
-            [f32, -f32 * 2, flags],
-            np.where(flags, f32, -f32 * 2),
-            breaks=("%x, %y", "%y, %x"),
-        )
+    PROGRAMS.each(
+        "arith_select",
+        "arith.select",
+        "%r = arith.select %z, %x, %y : f32",
+        [f32, -f32 * 2, flags],
+        np.where(flags, f32, -f32 * 2),
+        breaks=("%x, %y", "%y, %x"),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 from kernels.operations import complex_ops
-from kernels.program import COUNT, Program, each, floats, integers
+from kernels.program import COUNT, Programs, floats, integers
 
 X, Y = integers(np.int32, 0, 20), integers(np.int32, 1, 9)
 F, G = floats(np.float32), floats(np.float32)
 A, B = integers(np.uint64, 0, 1000), integers(np.uint64, 1, 9)
 _TRIANGLE = (X * (X - 1) // 2).astype(np.int32)
-_OUT = np.zeros(COUNT, np.int32)
+PROGRAMS = Programs()
 
 
 def _collatz(value: int) -> int:
@@ -22,39 +22,38 @@ def _collatz(value: int) -> int:
     return steps
 
 
-_SCF = [
-    each(
-        "scf_for",
-        "scf.for with iter_args",
-        """%z = arith.constant 0 : i32
+PROGRAMS.each(
+    "scf_for",
+    "scf.for with iter_args",
+    """%z = arith.constant 0 : i32
     %n = arith.index_cast %x : i32 to index
     %r = scf.for %q = %c0 to %n step %c1 iter_args(%s = %z) -> i32 {
       %qi = arith.index_cast %q : index to i32
       %u = arith.addi %s, %qi : i32
       scf.yield %u : i32
     }""",
-        [X],
-        _TRIANGLE,
-        breaks=("%c0 to %n", "%c2 to %n"),
-    ),
-    each(
-        "scf_if",
-        "scf.if with results",
-        """%p = arith.cmpi slt, %x, %y : i32
+    [X],
+    _TRIANGLE,
+    breaks=("%c0 to %n", "%c2 to %n"),
+)
+PROGRAMS.each(
+    "scf_if",
+    "scf.if with results",
+    """%p = arith.cmpi slt, %x, %y : i32
     %r = scf.if %p -> i32 {
       %d = arith.subi %y, %x : i32
       scf.yield %d : i32
     } else {
       scf.yield %x : i32
     }""",
-        [X, Y],
-        np.where(X < Y, Y - X, X),
-        breaks=("slt", "sge"),
-    ),
-    each(
-        "scf_while",
-        "scf.while",
-        """%z = arith.constant 0 : i32
+    [X, Y],
+    np.where(X < Y, Y - X, X),
+    breaks=("slt", "sge"),
+)
+PROGRAMS.each(
+    "scf_while",
+    "scf.while",
+    """%z = arith.constant 0 : i32
     %k1 = arith.constant 1 : i32
     %k2 = arith.constant 2 : i32
     %k3 = arith.constant 3 : i32
@@ -73,14 +72,14 @@ _SCF = [
       scf.yield %w, %n1 : i32, i32
     }
     %r = arith.addi %e#1, %z : i32""",
-        [X],
-        np.array([_collatz(int(v)) for v in X], np.int32),
-        breaks=("arith.constant 3", "arith.constant 1"),
-    ),
-    each(
-        "scf_index_switch",
-        "scf.index_switch",
-        """%n = arith.index_cast %x : i32 to index
+    [X],
+    np.array([_collatz(int(v)) for v in X], np.int32),
+    breaks=("arith.constant 3", "arith.constant 1"),
+)
+PROGRAMS.each(
+    "scf_index_switch",
+    "scf.index_switch",
+    """%n = arith.index_cast %x : i32 to index
     %m = arith.remui %n, %c4 : index
     %r = scf.index_switch %m -> i32
     case 0 { %a = arith.constant 10 : i32
@@ -88,39 +87,38 @@ _SCF = [
     case 2 { %a = arith.constant 20 : i32
       scf.yield %a : i32 }
     default { scf.yield %x : i32 }""",
-        [X],
-        np.select([X % 4 == 0, X % 4 == 2], [10, 20], X).astype(np.int32),
-        breaks=("case 2", "case 3"),
-    ),
-    each(
-        "scf_execute_region",
-        "scf.execute_region",
-        """%r = scf.execute_region -> i32 {
+    [X],
+    np.select([X % 4 == 0, X % 4 == 2], [10, 20], X).astype(np.int32),
+    breaks=("case 2", "case 3"),
+)
+PROGRAMS.each(
+    "scf_execute_region",
+    "scf.execute_region",
+    """%r = scf.execute_region -> i32 {
       %s = arith.addi %x, %x : i32
       scf.yield %s : i32
     }""",
-        [X],
-        2 * X,
-    ),
-    Program(
-        name="scf_parallel",
-        op="scf.parallel",
-        body="""scf.parallel (%a, %b) = (%c0, %c0) to (%c4, %c2) step (%c1, %c1) {
+    [X],
+    2 * X,
+)
+PROGRAMS.add(
+    name="scf_parallel",
+    op="scf.parallel",
+    body="""scf.parallel (%a, %b) = (%c0, %c0) to (%c4, %c2) step (%c1, %c1) {
       %s = arith.muli %b, %c4 : index
       %p = arith.addi %a, %s : index
       %v = arith.index_cast %p : index to i32
       memref.store %v, %out[%a, %b] : memref<4x2xi32>
       scf.reduce
     }""",
-        args={"out": np.zeros((4, 2), np.int32)},
-        expect={"out": np.arange(8, dtype=np.int32).reshape(2, 4).T},
-        block=1,
-        breaks=("%b, %c4", "%b, %c2"),
-    ),
-    Program(
-        name="scf_parallel_reduce",
-        op="scf.parallel with scf.reduce",
-        body="""%z = arith.constant 0 : i32
+    expect={"out": np.arange(8, dtype=np.int32).reshape(2, 4).T},
+    block=1,
+    breaks=("%b, %c4", "%b, %c2"),
+)
+PROGRAMS.add(
+    name="scf_parallel_reduce",
+    op="scf.parallel with scf.reduce",
+    body="""%z = arith.constant 0 : i32
     %n = memref.dim %in, %c0 : memref<?xi32>
     %s = scf.parallel (%a) = (%c0) to (%n) step (%c1) init (%z) -> i32 {
       %v = memref.load %in[%a] : memref<?xi32>
@@ -131,31 +129,28 @@ _SCF = [
       }
     }
     memref.store %s, %out[%c0] : memref<?xi32>""",
-        args={"in": X, "out": np.zeros(1, np.int32)},
-        expect={"out": X.sum(keepdims=True, dtype=np.int32)},
-        block=1,
-        breaks=("arith.addi %l, %h", "arith.subi %l, %h"),
-    ),
-    Program(
-        name="scf_forall",
-        op="scf.forall",
-        body="""scf.forall (%a, %b) in (4, 2) {
+    args={"in": X},
+    expect={"out": X.sum(keepdims=True, dtype=np.int32)},
+    block=1,
+    breaks=("arith.addi %l, %h", "arith.subi %l, %h"),
+)
+PROGRAMS.add(
+    name="scf_forall",
+    op="scf.forall",
+    body="""scf.forall (%a, %b) in (4, 2) {
       %s = arith.muli %a, %c2 : index
       %p = arith.addi %s, %b : index
       %v = arith.index_cast %p : index to i32
       memref.store %v, %out[%a, %b] : memref<4x2xi32>
     }""",
-        args={"out": np.zeros((4, 2), np.int32)},
-        expect={"out": np.arange(8, dtype=np.int32).reshape(4, 2)},
-        block=1,
-        breaks=("%a, %c2", "%a, %c4"),
-    ),
-]
-_CF = [
-    Program(
-        name="cf_br_cond_br",
-        op="cf.br, cf.cond_br",
-        body="""%x = memref.load %in[%i] : memref<?xi32>
+    expect={"out": np.arange(8, dtype=np.int32).reshape(4, 2)},
+    block=1,
+    breaks=("%a, %c2", "%a, %c4"),
+)
+PROGRAMS.add(
+    name="cf_br_cond_br",
+    op="cf.br, cf.cond_br",
+    body="""%x = memref.load %in[%i] : memref<?xi32>
     %k3 = arith.constant 3 : i32
     %p = arith.cmpi slt, %x, %k3 : i32
     cf.cond_br %p, ^small, ^large(%x : i32)
@@ -164,15 +159,15 @@ _CF = [
     cf.br ^large(%s : i32)
   ^large(%v: i32):
     memref.store %v, %out[%i] : memref<?xi32>""",
-        args={"in": X, "out": _OUT},
-        expect={"out": np.where(X < 3, 3 * X, X).astype(np.int32)},
-        grid=2,
-        breaks=("slt", "sgt"),
-    ),
-    Program(
-        name="cf_switch",
-        op="cf.switch",
-        body="""%x = memref.load %in[%i] : memref<?xi32>
+    args={"in": X},
+    expect={"out": np.where(X < 3, 3 * X, X).astype(np.int32)},
+    grid=2,
+    breaks=("slt", "sgt"),
+)
+PROGRAMS.add(
+    name="cf_switch",
+    op="cf.switch",
+    body="""%x = memref.load %in[%i] : memref<?xi32>
     %k7 = arith.constant 7 : i32
     cf.switch %x : i32, [ default: ^end(%x : i32), 3: ^end(%k7 : i32), 5: ^five ]
   ^five:
@@ -180,72 +175,68 @@ _CF = [
     cf.br ^end(%s : i32)
   ^end(%v: i32):
     memref.store %v, %out[%i] : memref<?xi32>""",
-        args={"in": X, "out": _OUT},
-        expect={"out": np.select([X == 3, X == 5], [7, 35], X).astype(np.int32)},
-        grid=2,
-        breaks=("5: ^five", "4: ^five"),
-    ),
-]
-_AFFINE = [
-    each(
-        "affine_apply",
-        "affine.apply, min, max",
-        """%n = arith.index_cast %x : i32 to index
+    args={"in": X},
+    expect={"out": np.select([X == 3, X == 5], [7, 35], X).astype(np.int32)},
+    grid=2,
+    breaks=("5: ^five", "4: ^five"),
+)
+PROGRAMS.each(
+    "affine_apply",
+    "affine.apply, min, max",
+    """%n = arith.index_cast %x : i32 to index
     %m = arith.index_cast %y : i32 to index
     %a = affine.apply affine_map<(d0)[s0] -> (d0 * 3 + s0 mod 4 + d0 floordiv 2)>(%n)[%m]
     %b = affine.min affine_map<(d0, d1) -> (d0, d1 * 5, 40)>(%a, %m)
     %c = affine.max affine_map<(d0) -> (d0, 6)>(%b)
     %r = arith.index_cast %c : index to i32""",
-        [X, Y],
-        np.maximum(np.minimum(np.minimum(X * 3 + Y % 4 + X // 2, 5 * Y), 40), 6).astype(np.int32),
-        breaks=("d0 floordiv 2", "d0 ceildiv 2"),
-    ),
-    Program(
-        name="affine_for",
-        op="affine.for, load, store, if",
-        body="""affine.for %a = 0 to 8 {
+    [X, Y],
+    np.maximum(np.minimum(np.minimum(X * 3 + Y % 4 + X // 2, 5 * Y), 40), 6).astype(np.int32),
+    breaks=("d0 floordiv 2", "d0 ceildiv 2"),
+)
+PROGRAMS.add(
+    name="affine_for",
+    op="affine.for, load, store, if",
+    body="""affine.for %a = 0 to 8 {
       %v = affine.load %in[%a] : memref<?xi32>
       affine.if affine_set<(d0) : (d0 - 3 >= 0)>(%a) {
         affine.store %v, %out[%a] : memref<?xi32>
       }
     }""",
-        args={"in": X, "out": np.zeros(8, np.int32)},
-        expect={"out": np.where(np.arange(8) >= 3, X[:8], 0).astype(np.int32)},
-        block=1,
-        breaks=("d0 - 3", "d0 - 4"),
-    ),
-    Program(
-        name="affine_parallel",
-        op="affine.parallel",
-        body="""affine.parallel (%a) = (0) to (8) {
+    args={"in": X},
+    expect={"out": np.where(np.arange(8) >= 3, X[:8], 0).astype(np.int32)},
+    block=1,
+    breaks=("d0 - 3", "d0 - 4"),
+)
+PROGRAMS.add(
+    name="affine_parallel",
+    op="affine.parallel",
+    body="""affine.parallel (%a) = (0) to (8) {
       %v = affine.load %in[%a] : memref<?xi32>
       affine.store %v, %out[%a] : memref<?xi32>
     }""",
-        args={"in": X, "out": np.zeros(8, np.int32)},
-        expect={"out": X[:8]},
-        block=1,
-        breaks=("to (8)", "to (2)"),
-    ),
-    each(
-        "affine_delinearize",
-        "affine.delinearize_index, linearize_index",
-        """%n = arith.index_cast %x : i32 to index
+    args={"in": X},
+    expect={"out": X[:8]},
+    block=1,
+    breaks=("to (8)", "to (2)"),
+)
+PROGRAMS.each(
+    "affine_delinearize",
+    "affine.delinearize_index, linearize_index",
+    """%n = arith.index_cast %x : i32 to index
     %d:3 = affine.delinearize_index %n into (2, 3, 4) : index, index, index
     %l = affine.linearize_index [%d#2, %d#0, %d#1] by (4, 2, 3) : index
     %r = arith.index_cast %l : index to i32""",
-        [X],
-        ((X % 4) * 6 + (X // 12) * 3 + X // 4 % 3).astype(np.int32),
-        breaks=("into (2, 3, 4)", "into (2, 4, 3)"),
-    ),
-]
-_FUNC = [
-    each(
-        "func_call",
-        "func.func, func.call",
-        "%r, %q = func.call @func_call_twice(%x, %y) : (i32, i32) -> (i32, i32)",
-        [X, Y],
-        2 * X + Y,
-        module="""  func.func @func_call_twice(%x: i32, %y: i32) -> (i32, i32) {
+    [X],
+    ((X % 4) * 6 + (X // 12) * 3 + X // 4 % 3).astype(np.int32),
+    breaks=("into (2, 3, 4)", "into (2, 4, 3)"),
+)
+PROGRAMS.each(
+    "func_call",
+    "func.func, func.call",
+    "%r, %q = func.call @func_call_twice(%x, %y) : (i32, i32) -> (i32, i32)",
+    [X, Y],
+    2 * X + Y,
+    module="""  func.func @func_call_twice(%x: i32, %y: i32) -> (i32, i32) {
     %a = func.call @func_call_add(%x, %y) : (i32, i32) -> i32
     %b = func.call @func_call_add(%a, %x) : (i32, i32) -> i32
     return %b, %a : i32, i32
@@ -254,33 +245,31 @@ _FUNC = [
     %r = arith.addi %x, %y : i32
     return %r : i32
   }""",
-        breaks=("%r, %q", "%q, %r"),
-    ),
-    Program(
-        name="gpu_func_callee",
-        op="gpu.func as callee, with a memref",
-        body="""func.call @gpu_func_callee_set(%out, %i) : (memref<?xi32>, index) -> ()""",
-        args={"out": _OUT},
-        expect={"out": np.arange(COUNT, dtype=np.int32) * 2},
-        grid=2,
-        module="""  func.func @gpu_func_callee_set(%m: memref<?xi32>, %i: index) {
+    breaks=("%r, %q", "%q, %r"),
+)
+PROGRAMS.add(
+    name="gpu_func_callee",
+    op="gpu.func as callee, with a memref",
+    body="""func.call @gpu_func_callee_set(%out, %i) : (memref<?xi32>, index) -> ()""",
+    expect={"out": np.arange(COUNT, dtype=np.int32) * 2},
+    grid=2,
+    module="""  func.func @gpu_func_callee_set(%m: memref<?xi32>, %i: index) {
     %d = arith.addi %i, %i : index
     %v = arith.index_cast %d : index to i32
     memref.store %v, %m[%i] : memref<?xi32>
     return
   }""",
-        breaks=("(%out, %i) :", "(%out, %t) :"),
-    ),
-    Program(
-        name="func_barrier",
-        op="gpu.barrier in a callee",
-        body="""%r = func.call @func_barrier_neighbour(%w, %t) : (memref<32xi32, WG>, index) -> i32
+    breaks=("(%out, %i) :", "(%out, %t) :"),
+)
+PROGRAMS.add(
+    name="func_barrier",
+    op="gpu.barrier in a callee",
+    body="""%r = func.call @func_barrier_neighbour(%w, %t) : (memref<32xi32, WG>, index) -> i32
     memref.store %r, %out[%i] : memref<?xi32>""".replace("WG", "#gpu.address_space<workgroup>"),
-        attributes="workgroup(%w : memref<32xi32, #gpu.address_space<workgroup>>)",
-        args={"out": _OUT},
-        expect={"out": np.tile(31 - np.arange(32, dtype=np.int32), 2)},
-        grid=2,
-        module="""  func.func @func_barrier_neighbour(%w: memref<32xi32, WG>, %t: index) -> i32 {
+    attributes="workgroup(%w : memref<32xi32, #gpu.address_space<workgroup>>)",
+    expect={"out": np.tile(31 - np.arange(32, dtype=np.int32), 2)},
+    grid=2,
+    module="""  func.func @func_barrier_neighbour(%w: memref<32xi32, WG>, %t: index) -> i32 {
     %v = arith.index_cast %t : index to i32
     memref.store %v, %w[%t] : memref<32xi32, WG>
     gpu.barrier
@@ -289,11 +278,10 @@ _FUNC = [
     %r = memref.load %w[%o] : memref<32xi32, WG>
     return %r : i32
   }""".replace("WG", "#gpu.address_space<workgroup>"),
-    ),
-]
+)
 
 
-def _index() -> list[Program]:
+def _index() -> None:
     signed = A.view(np.int64) - 500
     other = np.where(np.arange(COUNT) % 2 == 0, B.view(np.int64), -B.view(np.int64))
     su, ou = signed.view(np.uint64), other.view(np.uint64)
@@ -307,49 +295,36 @@ def _index() -> list[Program]:
         "minu": (su, ou, np.minimum(su, ou)), "and": (A, B, A & B), "or": (A, B, A | B), "xor": (A, B, A ^ B),
         "shl": (A, B, A << B), "shrs": (su, B, signed >> B.view(np.int64)), "shru": (su, B, su >> B),
     }  # fmt: skip
-    programs = [
-        each(
-            f"index_{op}",
-            f"index.{op}",
-            f"%r = index.{op} %x, %y",
-            [x, y],
-            want.view(np.uint64),
-            breaks=(f"index.{op} ", "index.xor " if op != "xor" else "index.and "),
-        )
-        for op, (x, y, want) in ops.items()
-    ]
+    for op, (x, y, want) in ops.items():
+        breaks = (f"index.{op} ", "index.xor " if op != "xor" else "index.and ")
+        line = f"%r = index.{op} %x, %y"
+        PROGRAMS.each(f"index_{op}", f"index.{op}", line, [x, y], want.view(np.uint64), breaks=breaks)
+    PROGRAMS.each(
+        "index_cmp",
+        "index.cmp, casts, castu",
+        "%p = index.cmp slt(%x, %y)\n    %r = index.casts %x : index to i32"
+        "\n    %q = index.castu %y : index to i32",
+        [su, ou],
+        signed.astype(np.int32),
+    )
     cast = "%n = index.casts %x : i32 to index\n    %r = index.sizeof\n    %q = index.casts %n : index to i64"
-    programs.append(
-        each(
-            "index_cmp",
-            "index.cmp, casts, castu",
-            "%p = index.cmp slt(%x, %y)\n    %r = index.casts %x : index to i32"
-            "\n    %q = index.castu %y : index to i32",
-            [su, ou],
-            signed.astype(np.int32),
-        )
+    PROGRAMS.each("index_sizeof", "index.sizeof", cast, [X], np.full(COUNT, 64, np.uint64))
+    PROGRAMS.each(
+        "index_constant",
+        "index.constant, bool.constant",
+        "%b = index.bool.constant true\n    %k = index.constant 7\n    %j = index.constant 9\n"
+        "    %s = arith.select %b, %k, %j : index\n    %r = index.add %s, %x",
+        [A],
+        A + np.uint64(7),
     )
-    programs.append(each("index_sizeof", "index.sizeof", cast, [X], np.full(COUNT, 64, np.uint64)))
-    programs.append(
-        each(
-            "index_constant",
-            "index.constant, bool.constant",
-            "%b = index.bool.constant true\n    %k = index.constant 7\n    %j = index.constant 9\n"
-            "    %s = arith.select %b, %k, %j : index\n    %r = index.add %s, %x",
-            [A],
-            A + np.uint64(7),
-        )
-    )
-    return programs
 
 
-_UB = [
-    each(
-        "ub_poison",
-        "ub.poison",
-        "%p = ub.poison : i32\n    %b = arith.constant true\n    %r = arith.select %b, %x, %p : i32",
-        [X],
-        X,
-    )
-]
-PROGRAMS = [*_SCF, *_CF, *_AFFINE, *_FUNC, *_index(), *_UB, *complex_ops.programs()]
+_index()
+PROGRAMS.each(
+    "ub_poison",
+    "ub.poison",
+    "%p = ub.poison : i32\n    %b = arith.constant true\n    %r = arith.select %b, %x, %p : i32",
+    [X],
+    X,
+)
+PROGRAMS += complex_ops.programs()

@@ -9,7 +9,7 @@ from kernels.program import (
     NVIDIA_OLD,
     PRIVATE,
     WORKGROUP,
-    Program,
+    Programs,
     floats,
     from_bf16,
     integers,
@@ -17,7 +17,7 @@ from kernels.program import (
 )
 
 _GRID, _BLOCK = (2, 3, 2), (4, 2, 3)
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 
 
 def _shape(grid, block) -> tuple[np.ndarray, ...]:
@@ -52,17 +52,15 @@ def _identifiers() -> None:
     %gy = gpu.global_id y
     %gz = gpu.global_id z
 {body}"""
-            PROGRAMS.append(
-                Program(
-                    name=f"gpu_{name}{'_bounded' if bounded else ''}",
-                    op=f"gpu.{name}{' upper_bound' if bounded else ''}",
-                    body=body,
-                    args={f"o{a}": np.zeros((6, 6, 8), np.uint64) for a in "xyz"},
-                    expect={f"o{a}": w.astype(np.uint64) for a, w in zip("xyz", wanted, strict=True)},
-                    grid=_GRID,
-                    block=_BLOCK,
-                    breaks=(f"%vy = gpu.{name} y", f"%vy = gpu.{name} x"),
-                )
+            PROGRAMS.add(
+                name=f"gpu_{name}{'_bounded' if bounded else ''}",
+                op=f"gpu.{name}{' upper_bound' if bounded else ''}",
+                body=body,
+                args={f"o{a}": np.zeros((6, 6, 8), np.uint64) for a in "xyz"},
+                expect={f"o{a}": w.astype(np.uint64) for a, w in zip("xyz", wanted, strict=True)},
+                grid=_GRID,
+                block=_BLOCK,
+                breaks=(f"%vy = gpu.{name} y", f"%vy = gpu.{name} x"),
             )
     cluster = (2, 1, 1)
     grid = (4, 3, 2)
@@ -80,45 +78,41 @@ def _identifiers() -> None:
             f"    memref.store %v{axis}, %o{axis}[%gz, %gy, %gx] : memref<6x6x16xindex>\n"
             for axis in "xyz"
         )
-        PROGRAMS.append(
-            Program(
-                name=f"gpu_{name}",
-                op=f"gpu.{name}",
-                body=f"%gx = gpu.global_id x\n    %gy = gpu.global_id y\n    %gz = gpu.global_id z\n{body}",
-                args={f"o{a}": np.zeros((6, 6, 16), np.uint64) for a in "xyz"},
-                expect={f"o{a}": w.astype(np.uint64) for a, w in zip("xyz", wanted, strict=True)},
-                grid=grid,
-                block=_BLOCK,
-                cluster=cluster,
-                refused=dict.fromkeys((NVIDIA_OLD, *AMD_CHIPS), "needs clusters of workgroups"),
-            )
+        PROGRAMS.add(
+            name=f"gpu_{name}",
+            op=f"gpu.{name}",
+            body=f"%gx = gpu.global_id x\n    %gy = gpu.global_id y\n    %gz = gpu.global_id z\n{body}",
+            args={f"o{a}": np.zeros((6, 6, 16), np.uint64) for a in "xyz"},
+            expect={f"o{a}": w.astype(np.uint64) for a, w in zip("xyz", wanted, strict=True)},
+            grid=grid,
+            block=_BLOCK,
+            cluster=cluster,
+            refused=dict.fromkeys((NVIDIA_OLD, *AMD_CHIPS), "needs clusters of workgroups"),
         )
 
 
 def _memory() -> None:
     lanes = np.arange(32)
-    PROGRAMS.extend(
-        [
-            Program(
-                name="gpu_barrier",
-                op="gpu.barrier, workgroup attribution",
-                body=f"""%v = memref.load %in[%i] : memref<?xi32>
+    PROGRAMS.add(
+        name="gpu_barrier",
+        op="gpu.barrier, workgroup attribution",
+        body=f"""%v = memref.load %in[%i] : memref<?xi32>
     memref.store %v, %w[%t] : memref<32xi32, {WORKGROUP}>
     gpu.barrier
     %c31 = arith.constant 31 : index
     %o = arith.subi %c31, %t : index
     %r = memref.load %w[%o] : memref<32xi32, {WORKGROUP}>
     memref.store %r, %out[%i] : memref<?xi32>""",
-                attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>)",
-                args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
-                expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
-                grid=2,
-                breaks=("gpu.barrier", ""),
-            ),
-            Program(
-                name="memref_alloc_workgroup",
-                op="memref.alloc, dealloc in workgroup memory",
-                body=f"""%w = memref.alloc() : memref<32xi32, {WORKGROUP}>
+        attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>)",
+        args={"in": np.arange(64, dtype=np.int32)},
+        expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
+        grid=2,
+        breaks=("gpu.barrier", ""),
+    )
+    PROGRAMS.add(
+        name="memref_alloc_workgroup",
+        op="memref.alloc, dealloc in workgroup memory",
+        body=f"""%w = memref.alloc() : memref<32xi32, {WORKGROUP}>
     %v = memref.load %in[%i] : memref<?xi32>
     memref.store %v, %w[%t] : memref<32xi32, {WORKGROUP}>
     gpu.barrier
@@ -127,15 +121,15 @@ def _memory() -> None:
     %r = memref.load %w[%o] : memref<32xi32, {WORKGROUP}>
     memref.store %r, %out[%i] : memref<?xi32>
     memref.dealloc %w : memref<32xi32, {WORKGROUP}>""",
-                args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
-                expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
-                grid=2,
-                breaks=("gpu.barrier", ""),
-            ),
-            Program(
-                name="gpu_two_workgroups",
-                op="two workgroup attributions of different types",
-                body=f"""%v = memref.load %in[%i] : memref<?xi32>
+        args={"in": np.arange(64, dtype=np.int32)},
+        expect={"out": np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
+        grid=2,
+        breaks=("gpu.barrier", ""),
+    )
+    PROGRAMS.add(
+        name="gpu_two_workgroups",
+        op="two workgroup attributions of different types",
+        body=f"""%v = memref.load %in[%i] : memref<?xi32>
     %f = arith.sitofp %v : i32 to f64
     memref.store %v, %w[%t] : memref<32xi32, {WORKGROUP}>
     memref.store %f, %u[%t, %c1] : memref<32x2xf64, {WORKGROUP}>
@@ -147,30 +141,29 @@ def _memory() -> None:
     %q = arith.sitofp %r : i32 to f64
     %p = arith.addf %q, %s : f64
     memref.store %p, %out[%i] : memref<?xf64>""",
-                attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>, %u : memref<32x2xf64, {WORKGROUP}>)",
-                args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64)},
-                expect={"out": 2.0 * np.arange(64).reshape(2, 32)[:, ::-1].ravel()},
-                grid=2,
-                breaks=("arith.addf", "arith.subf"),
-            ),
-            Program(
-                name="gpu_private",
-                op="private attribution",
-                body=f"""%n = arith.remui %t, %c4 : index
+        attributes=f"workgroup(%w : memref<32xi32, {WORKGROUP}>, %u : memref<32x2xf64, {WORKGROUP}>)",
+        args={"in": np.arange(64, dtype=np.int32)},
+        expect={"out": 2.0 * np.arange(64).reshape(2, 32)[:, ::-1].ravel()},
+        grid=2,
+        breaks=("arith.addf", "arith.subf"),
+    )
+    PROGRAMS.add(
+        name="gpu_private",
+        op="private attribution",
+        body=f"""%n = arith.remui %t, %c4 : index
     memref.store %t, %p[%n] : memref<4xindex, {PRIVATE}>
     gpu.barrier
     %r = memref.load %p[%n] : memref<4xindex, {PRIVATE}>
     memref.store %r, %out[%i] : memref<?xindex>""",
-                attributes=f"private(%p : memref<4xindex, {PRIVATE}>)",
-                args={"out": np.zeros(64, np.uint64)},
-                expect={"out": np.tile(lanes, 2).astype(np.uint64)},
-                grid=2,
-                breaks=("store %t, %p", "store %n, %p"),
-            ),
-            Program(
-                name="gpu_dynamic_shared_memory",
-                op="gpu.dynamic_shared_memory",
-                body=f"""%d = gpu.dynamic_shared_memory : memref<?xi8, {WORKGROUP}>
+        attributes=f"private(%p : memref<4xindex, {PRIVATE}>)",
+        expect={"out": np.tile(lanes, 2).astype(np.uint64)},
+        grid=2,
+        breaks=("store %t, %p", "store %n, %p"),
+    )
+    PROGRAMS.add(
+        name="gpu_dynamic_shared_memory",
+        op="gpu.dynamic_shared_memory",
+        body=f"""%d = gpu.dynamic_shared_memory : memref<?xi8, {WORKGROUP}>
     %c128 = arith.constant 128 : index
     %a = memref.view %d[%c0][] : memref<?xi8, {WORKGROUP}> to memref<32xi32, {WORKGROUP}>
     %b = memref.view %d[%c128][] : memref<?xi8, {WORKGROUP}> to memref<32xi32, {WORKGROUP}>
@@ -185,41 +178,37 @@ def _memory() -> None:
     %s = memref.load %b[%o] : memref<32xi32, {WORKGROUP}>
     %q = arith.addi %r, %s : i32
     memref.store %q, %out[%i] : memref<?xi32>""",
-                args={"in": np.arange(64, dtype=np.int32), "out": np.zeros(64, np.int32)},
-                expect={"out": 3 * np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
-                grid=2,
-                dynamic_bytes=256,
-                breaks=("arith.constant 128", "arith.constant 0"),
-            ),
-            Program(
-                name="gpu_known_sizes",
-                op="known_block_size, known_grid_size",
-                body="""%d = gpu.block_dim x
+        args={"in": np.arange(64, dtype=np.int32)},
+        expect={"out": 3 * np.arange(64, dtype=np.int32).reshape(2, 32)[:, ::-1].ravel()},
+        grid=2,
+        dynamic_bytes=256,
+        breaks=("arith.constant 128", "arith.constant 0"),
+    )
+    PROGRAMS.add(
+        name="gpu_known_sizes",
+        op="known_block_size, known_grid_size",
+        body="""%d = gpu.block_dim x
     %g = gpu.grid_dim x
     %r = arith.muli %d, %g : index
     memref.store %r, %out[%i] : memref<?xindex>""",
-                attributes="|attributes {known_block_size = array<i32: 32, 1, 1>, "
-                "known_grid_size = array<i32: 2, 1, 1>}",
-                args={"out": np.zeros(64, np.uint64)},
-                expect={"out": np.full(64, 64, np.uint64)},
-                grid=2,
-            ),
-            Program(
-                name="gpu_return_early",
-                op="gpu.return from several blocks",
-                body="""%k = arith.constant 5 : index
+        attributes="|attributes {known_block_size = array<i32: 32, 1, 1>, "
+        "known_grid_size = array<i32: 2, 1, 1>}",
+        expect={"out": np.full(64, 64, np.uint64)},
+        grid=2,
+    )
+    PROGRAMS.add(
+        name="gpu_return_early",
+        op="gpu.return from several blocks",
+        body="""%k = arith.constant 5 : index
     %p = arith.cmpi ult, %t, %k : index
     cf.cond_br %p, ^a, ^b
   ^a:
     gpu.return
   ^b:
     memref.store %t, %out[%i] : memref<?xindex>""",
-                args={"out": np.zeros(64, np.uint64)},
-                expect={"out": np.where(np.tile(lanes, 2) < 5, 0, np.tile(lanes, 2)).astype(np.uint64)},
-                grid=2,
-                breaks=("ult", "ugt"),
-            ),
-        ]
+        expect={"out": np.where(np.tile(lanes, 2) < 5, 0, np.tile(lanes, 2)).astype(np.uint64)},
+        grid=2,
+        breaks=("ult", "ugt"),
     )
 
 
@@ -279,20 +268,19 @@ def reduce_values(op: str, values: np.ndarray, axis: int = -1) -> np.ndarray:
     )
 
 
-def reduction_program(
-    name: str, op: str, kind: str, line: str, values: np.ndarray, want: np.ndarray, **more
-) -> Program:
+def add_reduction(
+    to: Programs, name: str, op: str, kind: str, line: str, values: np.ndarray, want: np.ndarray, **more
+) -> None:
     """``line`` sets ``%r`` from ``%x``, both of type ``kind``."""
     bits = kind == "bf16"
     encode = to_bf16 if bits else (lambda v: v)
-    args = {"in": encode(values.ravel()), "out": np.zeros(values.size, np.uint16 if bits else values.dtype)}
-    return Program(
+    to.add(
         name=name,
         op=op,
         body=f"""%x = memref.load %in[%i] : memref<?x{kind}>
     {line}
     memref.store %r, %out[%i] : memref<?x{kind}>""",
-        args=args,
+        args={"in": encode(values.ravel())},
         expect={"out": encode(np.ascontiguousarray(want).ravel())},
         types={"in": kind, "out": kind} if bits else {},
         **more,
@@ -304,64 +292,59 @@ def _all_reduce() -> None:
         for op in reductions(kind):
             block = 96 if op in {"add", "mul"} else 80
             values = reduction_input(kind, op, 2 * block).reshape(2, block)
-            PROGRAMS.append(
-                reduction_program(
-                    f"gpu_all_reduce_{op}_{kind}",
-                    f"gpu.all_reduce {op} {kind}",
-                    kind,
-                    f"%r = gpu.all_reduce {op} %x uniform {{}} : ({kind}) -> ({kind})",
-                    values,
-                    reduce_values(op, values),
-                    grid=2,
-                    block=block,
-                )
+            add_reduction(
+                PROGRAMS,
+                f"gpu_all_reduce_{op}_{kind}",
+                f"gpu.all_reduce {op} {kind}",
+                kind,
+                f"%r = gpu.all_reduce {op} %x uniform {{}} : ({kind}) -> ({kind})",
+                values,
+                reduce_values(op, values),
+                grid=2,
+                block=block,
             )
     for kind, op, combine in (
         ("i32", "add", "arith.addi"), ("f32", "add", "arith.addf"), ("f64", "maximumf", "arith.maximumf"),
         ("i64", "xor", "arith.xori"), ("f16", "add", "arith.addf"), ("i8", "add", "arith.addi"),
     ):  # fmt: skip
         values = reduction_input(kind, op, 160).reshape(2, 80)
-        PROGRAMS.append(
-            reduction_program(
-                f"gpu_all_reduce_region_{kind}",
-                f"gpu.all_reduce with a region, {kind}",
-                kind,
-                f"""%r = gpu.all_reduce %x uniform {{
+        add_reduction(
+            PROGRAMS,
+            f"gpu_all_reduce_region_{kind}",
+            f"gpu.all_reduce with a region, {kind}",
+            kind,
+            f"""%r = gpu.all_reduce %x uniform {{
     ^bb(%l : {kind}, %h : {kind}):
       %c = {combine} %l, %h : {kind}
       "gpu.yield"(%c) : ({kind}) -> ()
     }} : ({kind}) -> ({kind})""",
-                values,
-                reduce_values(op, values),
-                grid=2,
-                block=80,
-            )
+            values,
+            reduce_values(op, values),
+            grid=2,
+            block=80,
         )
     large = integers(np.int64, -(2**46), 2**46, 80)
-    PROGRAMS.append(
-        Program(
-            name="gpu_all_reduce_i48",
-            op="gpu.all_reduce minsi i48, a parameter of type i24",
-            body="""%x = memref.load %in[%t] : memref<?xi64>
+    PROGRAMS.add(
+        name="gpu_all_reduce_i48",
+        op="gpu.all_reduce minsi i48, a parameter of type i24",
+        body="""%x = memref.load %in[%t] : memref<?xi64>
     %e = arith.extsi %least : i24 to i64
     %y = arith.maxsi %x, %e : i64
     %z = arith.trunci %y : i64 to i48
     %r = gpu.all_reduce minsi %z uniform {} : (i48) -> (i48)
     %w = arith.extsi %r : i48 to i64
     memref.store %w, %out[%t] : memref<?xi64>""",
-            args={"in": large, "least": np.int32(-(2**23) + 5), "out": np.zeros(80, np.int64)},
-            expect={"out": np.full(80, max(large.min(), -(2**23) + 5))},
-            types={"least": "i24"},
-            block=80,
-            breaks=("reduce minsi", "reduce minui"),
-        )
+        args={"in": large, "least": np.int32(-(2**23) + 5)},
+        expect={"out": np.full(80, max(large.min(), -(2**23) + 5))},
+        types={"least": "i24"},
+        block=80,
+        breaks=("reduce minsi", "reduce minui"),
     )
     values = reduction_input("i32", "add", 72).reshape(1, 72)
-    PROGRAMS.append(
-        Program(
-            name="gpu_all_reduce_3d",
-            op="gpu.all_reduce in a workgroup of three dimensions",
-            body="""%ty = gpu.thread_id y
+    PROGRAMS.add(
+        name="gpu_all_reduce_3d",
+        op="gpu.all_reduce in a workgroup of three dimensions",
+        body="""%ty = gpu.thread_id y
     %tz = gpu.thread_id z
     %c3 = arith.constant 3 : index
     %c8 = arith.constant 8 : index
@@ -372,11 +355,10 @@ def _all_reduce() -> None:
     %x = memref.load %in[%d] : memref<?xi32>
     %r = gpu.all_reduce add %x uniform {} : (i32) -> (i32)
     memref.store %r, %out[%d] : memref<?xi32>""",
-            args={"in": values.ravel(), "out": np.zeros(72, np.int32)},
-            expect={"out": reduce_values("add", values).ravel()},
-            block=(8, 3, 3),
-            breaks=("all_reduce add", "all_reduce xor"),
-        )
+        args={"in": values.ravel()},
+        expect={"out": reduce_values("add", values).ravel()},
+        block=(8, 3, 3),
+        breaks=("all_reduce add", "all_reduce xor"),
     )
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from kernels.program import Program
+from kernels.program import Program, Programs
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 RANDOM = np.random.default_rng(11)
 _SPATIAL = "dhw"
 _IMAGE, _KERNEL = 3, 2  # extents of spatial dimensions; compiling takes longer than anything else
@@ -119,17 +119,15 @@ class _Calls:
 
     def done(self, **more) -> None:
         op = "linalg." + ", ".join(dict.fromkeys(self.ops))
-        PROGRAMS.append(
-            Program(
-                name=self.name if self.kernels == 1 else f"{self.name}_{self.kernels}",
-                op=op,
-                body=self.body,
-                args=self.args,
-                expect=self.expect,
-                block=1,
-                attributes=_PLAIN,
-                **more,
-            )
+        PROGRAMS.add(
+            name=self.name if self.kernels == 1 else f"{self.name}_{self.kernels}",
+            op=op,
+            body=self.body,
+            args=self.args,
+            expect=self.expect,
+            block=1,
+            attributes=_PLAIN,
+            **more,
         )
 
 

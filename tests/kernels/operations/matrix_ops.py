@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import Program, integers
+from kernels.program import Programs, integers
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 _SHAPE = (16, 16)
 
 
@@ -20,16 +20,14 @@ def _add(op: str, name: str, line: str, element: str, inputs: dict[str, np.ndarr
     )
     result = {"float16": "f16", "float32": "f32", "int32": "i32"}[want.dtype.name]
     stored = f'!gpu.mma_matrix<16x16x{result}, "COp">'
-    PROGRAMS.append(
-        Program(
-            name=name,
-            op=op,
-            body=f"{loads}{line.replace('$', matrix).replace('@', stored)}\n    "
-            "gpu.subgroup_mma_store_matrix %D, %out[%c0, %c0] {leadDimension = 16 : index} : "
-            f"{stored}, memref<16x16x{result}>",
-            args={**inputs, "out": np.zeros(_SHAPE, want.dtype)},
-            expect={"out": want},
-        )
+    PROGRAMS.add(
+        name=name,
+        op=op,
+        body=f"{loads}{line.replace('$', matrix).replace('@', stored)}\n    "
+        "gpu.subgroup_mma_store_matrix %D, %out[%c0, %c0] {leadDimension = 16 : index} : "
+        f"{stored}, memref<16x16x{result}>",
+        args=inputs,
+        expect={"out": want},
     )
     assert all(value.dtype == kinds[element] for value in inputs.values())
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import Program
+from kernels.program import Program, Programs
 
 
 def programs() -> list[Program]:
@@ -15,21 +15,19 @@ def programs() -> list[Program]:
         ("f64", "%.3f", "2.250", np.float64(2.25)), ("f16", "%.2f", "0.50", np.float16(0.5)),
         ("index", "%lu", "12", np.uint64(12)), ("i1", "%d", "1", np.bool_(True)),
     ]  # fmt: skip
-    found = []
+    programs = Programs()
     for kind, form, said, value in kinds:
-        found.append(
-            Program(
-                name=f"gpu_printf_{kind}",
-                op=f"gpu.printf {kind}",
-                body=f'gpu.printf "<{form}>\\0A", %v : {kind}',
-                args={"v": value},
-                expect={},
-                block=1,
-                prints=f"<{said}>\n",
-            )
+        programs.add(
+            name=f"gpu_printf_{kind}",
+            op=f"gpu.printf {kind}",
+            body=f'gpu.printf "<{form}>\\0A", %v : {kind}',
+            args={"v": value},
+            expect={},
+            block=1,
+            prints=f"<{said}>\n",
         )
     return [
-        *found,
+        *programs,
         Program(
             name="gpu_printf_none",
             op="gpu.printf without arguments",

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import AMD_CHIPS, CPU, TARGETS, WORKGROUP, Program, one
+from kernels.program import AMD_CHIPS, CPU, TARGETS, WORKGROUP, Programs
 
-MEMREF: list[Program] = []
-CONTROL: list[Program] = []
-ARITH: list[Program] = []
+MEMREF = Programs()
+CONTROL = Programs()
+ARITH = Programs()
 X = np.arange(1, 33, dtype=np.float32)
 Z = np.array([1 + 2j, -3 + 0.5j, 0, 0], np.complex64)
 
@@ -20,8 +20,7 @@ def _atan2(y: complex, x: complex) -> complex:
 
 
 def _memref() -> None:
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_alloca_scope",
         "memref.alloca_scope, distinct_objects, assume_alignment",
         """%v = memref.load %xs[%i] : memref<?xf32>
@@ -37,8 +36,7 @@ def _memref() -> None:
         {"out": X},
         block=32,
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_space_cast",
         "memref.memory_space_cast, memref.reshape",
         f"""%g = memref.memory_space_cast %w : memref<4xf32, {WORKGROUP}> to memref<4xf32>
@@ -57,8 +55,7 @@ def _memref() -> None:
         attributes=f"workgroup(%w : memref<4xf32, {WORKGROUP}>)",
         breaks=("%two[%c1", "%two[%c0"),
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_alloc",
         "memref.alloc, dealloc",
         """%n = memref.dim %xs, %c0 : memref<?xf32>
@@ -71,8 +68,7 @@ def _memref() -> None:
         {"out": np.array([5], np.float32)},
         refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_realloc",
         "memref.realloc to a size known at run time, to a constant one",
         """%v = memref.load %xs[%c2] : memref<?xf32>
@@ -101,8 +97,7 @@ def _memref() -> None:
         breaks=("memref.load %xs[%c2]", "memref.load %xs[%c1]"),
         refused=dict.fromkeys(AMD_CHIPS, "undefined in @k: free, malloc"),
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_spaces",
         "memref.global in constant memory (space 4), in global memory",
         """%constants = memref.get_global @memref_spaces_constant : memref<4xf32, 4>
@@ -121,8 +116,7 @@ def _memref() -> None:
         "= dense<[100.0, 200.0, 300.0, 400.0]>",
         breaks=("%globals[%j]", "%globals[%c0]"),
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_rank",
         "memref.rank",
         """%r = memref.rank %xs : memref<?xf32>
@@ -130,8 +124,7 @@ def _memref() -> None:
         {"xs": X},
         {"out": np.array([1], np.uint64)},
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_alloc_workgroup_dynamic",
         "memref.alloc in workgroup memory, of a size that varies",
         f"%h = memref.alloc(%i) : memref<?xf32, {WORKGROUP}>\n    memref.store %x, %h[%c0] : memref<?xf32, {WORKGROUP}>",
@@ -139,8 +132,7 @@ def _memref() -> None:
         {},
         refused=dict.fromkeys(TARGETS, "in workgroup memory, of a size that only the running kernel knows"),
     )
-    one(
-        MEMREF,
+    MEMREF.one(
         "memref_dma",
         "memref.dma_start, dma_wait, affine.dma_start, dma_wait",
         f"memref.dma_wait %tag[%c0], %c4 : memref<?xi32>\n    memref.dma_start %xs[%c0], %w[%c0], %c4, %tag[%c0] : memref<?xf32>, memref<4xf32, {WORKGROUP}>, memref<?xi32>\n"
@@ -153,8 +145,7 @@ def _memref() -> None:
 
 
 def _control() -> None:
-    one(
-        CONTROL,
+    CONTROL.one(
         "affine_vectors",
         "affine.vector_load, vector_store, prefetch",
         """affine.for %j = 0 to 8 {
@@ -167,8 +158,7 @@ def _control() -> None:
         {"out": (2 * X).reshape(8, 4)[::-1].ravel()},
         breaks=("[28 - %j * 4]", "[%j * 4]"),
     )
-    one(
-        CONTROL,
+    CONTROL.one(
         "complex_bitcast",
         "complex.bitcast",
         """%z = memref.load %c[%c0] : memref<?xcomplex<f32>>
@@ -183,8 +173,7 @@ def _control() -> None:
         {"out": Z[:1].view(np.int64), "back": Z[1:2]},
         breaks=("%f = complex.bitcast %y", "%f = complex.bitcast %z"),
     )
-    one(
-        CONTROL,
+    CONTROL.one(
         "complex_atan2",
         "complex.atan2, complex.constant",
         """%z = memref.load %c[%c0] : memref<?xcomplex<f32>>
@@ -195,8 +184,7 @@ def _control() -> None:
         {"out": np.array([_atan2(Z[0], 0.5 + 2j)], np.complex128)},
         tolerance_ulp=64,
     )
-    one(
-        CONTROL,
+    CONTROL.one(
         "complex_powi",
         "complex.powi",
         """%z = memref.load %c[%c0] : memref<?xcomplex<f32>>
@@ -207,8 +195,7 @@ def _control() -> None:
         {"out": Z[:1] ** 3},
         tolerance_ulp=64,
     )
-    one(
-        CONTROL,
+    CONTROL.one(
         "ub_unreachable",
         "ub.unreachable",
         """%v = memref.load %xs[%i] : memref<?xf32>
@@ -223,8 +210,7 @@ def _control() -> None:
         {"out": X},
         block=32,
     )
-    one(
-        CONTROL,
+    CONTROL.one(
         "func_call_indirect",
         "func.constant, func.call_indirect",
         """%v = memref.load %xs[%i] : memref<?xf32>
@@ -244,8 +230,7 @@ def _control() -> None:
 
 
 def _arith() -> None:
-    one(
-        ARITH,
+    ARITH.one(
         "arith_tf32",
         "arith.truncf, arith.extf tf32",
         """%r0 = arith.truncf %x : f32 to tf32

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import Program, each
+from kernels.program import Programs
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 
 # mantissa bits, bias, whether there are infinities, whether 0x80 is the one NaN
 FORMATS = {
@@ -78,21 +78,17 @@ def _conversions(name: str) -> None:
     every = np.arange(256, dtype=np.uint8).view(np.int8)
     table = decode(name)
     for kind, dtype in (("f32", np.float32), ("f64", np.float64), ("f16", np.float16)):
-        PROGRAMS.append(
-            each(
-                f"extf_{name}_{kind}", f"arith.extf {name} to {kind}",
-                f"%r = arith.extf %x : {name} to {kind}",
-                [every], table.astype(dtype), kinds=[name],
-            )
+        PROGRAMS.each(
+            f"extf_{name}_{kind}", f"arith.extf {name} to {kind}",
+            f"%r = arith.extf %x : {name} to {kind}",
+            [every], table.astype(dtype), kinds=[name],
         )  # fmt: skip
     x = _edges(name)
     for kind, values in (("f32", x), ("f64", _between(x))):
-        PROGRAMS.append(
-            each(
-                f"truncf_{kind}_{name}", f"arith.truncf {kind} to {name}",
-                f"%r = arith.truncf %x : {kind} to {name}",
-                [values], encode(name, values).view(np.int8), kind=name,
-            )
+        PROGRAMS.each(
+            f"truncf_{kind}_{name}", f"arith.truncf {kind} to {name}",
+            f"%r = arith.truncf %x : {kind} to {name}",
+            [values], encode(name, values).view(np.int8), kind=name,
         )  # fmt: skip
 
 
@@ -113,19 +109,15 @@ def _arithmetic(name: str) -> None:
     keep = ~np.isnan(table[x] + table[y])
     x, y, want = (np.resize(v[keep], 224) for v in (x, y, want))
     inputs = [v.astype(np.uint8).view(np.int8) for v in (x, y)]
-    PROGRAMS.append(
-        each(
-            f"addf_{name}", f"arith.addf {name}", f"%r = arith.addf %x, %y : {name}",
-            inputs, want.view(np.int8), kinds=[name, name], kind=name, breaks=("addf", "subf"),
-        )
+    PROGRAMS.each(
+        f"addf_{name}", f"arith.addf {name}", f"%r = arith.addf %x, %y : {name}",
+        inputs, want.view(np.int8), kinds=[name, name], kind=name, breaks=("addf", "subf"),
     )  # fmt: skip
     less = (table[x] < table[y]).astype(np.int8)
-    PROGRAMS.append(
-        each(
-            f"cmpf_{name}", f"arith.cmpf {name}",
-            f"%b = arith.cmpf olt, %x, %y : {name}\n    %r = arith.extui %b : i1 to i8",
-            inputs, less, kinds=[name, name], breaks=("olt", "ogt"),
-        )
+    PROGRAMS.each(
+        f"cmpf_{name}", f"arith.cmpf {name}",
+        f"%b = arith.cmpf olt, %x, %y : {name}\n    %r = arith.extui %b : i1 to i8",
+        inputs, less, kinds=[name, name], breaks=("olt", "ogt"),
     )  # fmt: skip
 
 
@@ -169,11 +161,9 @@ def _tiny() -> None:
         wide = f"\n    %b = arith.bitcast %t0 : {name} to i{bits}\n    %r = arith.extui %b : i{bits} to i8"
         table = tiny_values(name)
         for kind, dtype in (("f32", np.float32), ("f16", np.float16)):
-            PROGRAMS.append(
-                each(
-                    f"extf_{name}_{kind}", f"arith.extf {name} to {kind}",
-                    f"{narrow}%r = arith.extf %s : {name} to {kind}", [codes], table[codes].astype(dtype),
-                )
+            PROGRAMS.each(
+                f"extf_{name}_{kind}", f"arith.extf {name} to {kind}",
+                f"{narrow}%r = arith.extf %s : {name} to {kind}", [codes], table[codes].astype(dtype),
             )  # fmt: skip
         numbers = np.unique(np.concatenate([table, (table[1:] + table[:-1]) / 2])).astype(np.float32)
         near = [np.nextafter(numbers, np.float32(np.inf)), np.nextafter(numbers, np.float32(-np.inf))]
@@ -181,21 +171,17 @@ def _tiny() -> None:
         every = np.concatenate([numbers, *near, special])
         every = np.resize(every, -(-len(every) // 32) * 32)
         for kind, values in (("f32", every), ("f64", _between(every))):
-            PROGRAMS.append(
-                each(
-                    f"truncf_{kind}_{name}", f"arith.truncf {kind} to {name}",
-                    f"%t0 = arith.truncf %x : {kind} to {name}{wide}", [values], tiny_codes(name, values),
-                )
+            PROGRAMS.each(
+                f"truncf_{kind}_{name}", f"arith.truncf {kind} to {name}",
+                f"%t0 = arith.truncf %x : {kind} to {name}{wide}", [values], tiny_codes(name, values),
             )  # fmt: skip
         x, y = codes, codes[::-1].copy()
-        PROGRAMS.append(
-            each(
-                f"addf_{name}", f"arith.addf {name}",
-                f"""{narrow}%m = arith.trunci %y : i8 to i{bits}
+        PROGRAMS.each(
+            f"addf_{name}", f"arith.addf {name}",
+            f"""{narrow}%m = arith.trunci %y : i8 to i{bits}
     %u = arith.bitcast %m : i{bits} to {name}
     %t0 = arith.addf %s, %u : {name}{wide}""",
-                [x, y], tiny_codes(name, table[x] + table[y]), breaks=("addf", "subf"),
-            )
+            [x, y], tiny_codes(name, table[x] + table[y]), breaks=("addf", "subf"),
         )  # fmt: skip
 
 
@@ -204,12 +190,10 @@ def _scales() -> None:
     every = np.arange(256, dtype=np.uint8)
     values = np.where(every == 255, np.nan, 2.0 ** (every.astype(float) - 127))
     for kind, dtype in (("f32", np.float32), ("f64", np.float64)):
-        PROGRAMS.append(
-            each(
-                f"extf_f8E8M0FNU_{kind}", f"arith.extf f8E8M0FNU to {kind}",
-                f"%r = arith.extf %x : f8E8M0FNU to {kind}", [every.view(np.int8)], values.astype(dtype),
-                kinds=["f8E8M0FNU"],
-            )
+        PROGRAMS.each(
+            f"extf_f8E8M0FNU_{kind}", f"arith.extf f8E8M0FNU to {kind}",
+            f"%r = arith.extf %x : f8E8M0FNU to {kind}", [every.view(np.int8)], values.astype(dtype),
+            kinds=["f8E8M0FNU"],
         )  # fmt: skip
     powers = 2.0 ** np.arange(-127.0, 128.0)
     x = np.concatenate([powers, powers * 1.25, powers * 1.5, [0.0, 1e-45, np.inf, np.nan]])
@@ -220,52 +204,44 @@ def _scales() -> None:
     for kind, wide, want in (
         ("f32", x.astype(np.float32), codes), ("f64", below, lower.astype(np.uint8).view(np.int8)),
     ):  # fmt: skip
-        PROGRAMS.append(
-            each(
-                f"truncf_{kind}_f8E8M0FNU", f"arith.truncf {kind} to f8E8M0FNU",
-                f"%r = arith.truncf %x : {kind} to f8E8M0FNU", [wide], want, kind="f8E8M0FNU",
-            )
+        PROGRAMS.each(
+            f"truncf_{kind}_f8E8M0FNU", f"arith.truncf {kind} to f8E8M0FNU",
+            f"%r = arith.truncf %x : {kind} to f8E8M0FNU", [wide], want, kind="f8E8M0FNU",
         )  # fmt: skip
     table = tiny_values("f4E2M1FN")
     elements = np.resize(np.arange(16), 64).astype(np.int8)
     scale = np.resize(np.arange(100, 150), 64).astype(np.uint8)
     scaled = table[elements] * 2.0 ** (scale.astype(float) - 127)
-    PROGRAMS.append(
-        each(
-            "scaling_extf", "arith.scaling_extf f4E2M1FN, f8E8M0FNU to f32",
-            """%n = arith.trunci %x : i8 to i4
+    PROGRAMS.each(
+        "scaling_extf", "arith.scaling_extf f4E2M1FN, f8E8M0FNU to f32",
+        """%n = arith.trunci %x : i8 to i4
     %s = arith.bitcast %n : i4 to f4E2M1FN
     %r = arith.scaling_extf %s, %y : f4E2M1FN, f8E8M0FNU to f32""",
-            [elements, scale.view(np.int8)], scaled.astype(np.float32), kinds=["", "f8E8M0FNU"],
-        )
+        [elements, scale.view(np.int8)], scaled.astype(np.float32), kinds=["", "f8E8M0FNU"],
     )  # fmt: skip
-    PROGRAMS.append(
-        each(
-            "scaling_truncf", "arith.scaling_truncf f32, f8E8M0FNU to f8E4M3FN",
-            "%r = arith.scaling_truncf %x, %y : f32, f8E8M0FNU to f8E4M3FN",
-            [(scaled * 3).astype(np.float32), scale.view(np.int8)],
-            encode("f8E4M3FN", (table[elements] * 3).astype(np.float32)).view(np.int8),
-            kinds=["", "f8E8M0FNU"], kind="f8E4M3FN",
-        )
+    PROGRAMS.each(
+        "scaling_truncf", "arith.scaling_truncf f32, f8E8M0FNU to f8E4M3FN",
+        "%r = arith.scaling_truncf %x, %y : f32, f8E8M0FNU to f8E4M3FN",
+        [(scaled * 3).astype(np.float32), scale.view(np.int8)],
+        encode("f8E4M3FN", (table[elements] * 3).astype(np.float32)).view(np.int8),
+        kinds=["", "f8E8M0FNU"], kind="f8E4M3FN",
     )  # fmt: skip
 
 
 def _vectors() -> None:
     table = decode("f8E4M3FN")
     x = np.arange(4, dtype=np.int8) + 60
-    PROGRAMS.append(
-        Program(
-            name="small_float_vector",
-            op="arith.extf, truncf of vectors of f8E4M3FN, f8E5M2",
-            body="""%v = vector.load %xs[%c0] : memref<?xf8E4M3FN>, vector<4xf8E4M3FN>
+    PROGRAMS.add(
+        name="small_float_vector",
+        op="arith.extf, truncf of vectors of f8E4M3FN, f8E5M2",
+        body="""%v = vector.load %xs[%c0] : memref<?xf8E4M3FN>, vector<4xf8E4M3FN>
     %w = arith.extf %v : vector<4xf8E4M3FN> to vector<4xf32>
     %n = arith.truncf %w : vector<4xf32> to vector<4xf8E5M2>
     vector.store %n, %out[%c0] : memref<?xf8E5M2>, vector<4xf8E5M2>""",
-            args={"xs": x, "out": np.zeros(4, np.int8)},
-            types={"xs": "f8E4M3FN", "out": "f8E5M2"},
-            expect={"out": encode("f8E5M2", table[x]).view(np.int8)},
-            block=1,
-        )
+        args={"xs": x},
+        types={"xs": "f8E4M3FN", "out": "f8E5M2"},
+        expect={"out": encode("f8E5M2", table[x]).view(np.int8)},
+        block=1,
     )
 
 

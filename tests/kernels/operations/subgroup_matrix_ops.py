@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import Program, floats, integers
+from kernels.program import Program, Programs, floats, integers
 
 
 def programs() -> list[Program]:
-    """Made anew at each call, with further numbers of those that all rows share."""
-    found: list[Program] = []
+    """Made again at each call, with further numbers of those that all rows share."""
+    found = Programs()
     a, b = (
         integers(np.int32, -3, 4, 256).astype(np.float16),
         integers(np.int32, -3, 4, 256).astype(np.float16),
@@ -20,7 +20,7 @@ def programs() -> list[Program]:
     c16 = '!gpu.mma_matrix<16x16xf16, "COp">'
 
     def add(name: str, op: str, body: str, args: dict, want: np.ndarray, **more) -> None:
-        found.append(Program(name=name, op=op, body=body, args=args, expect={"out": want}, **more))
+        found.add(name=name, op=op, body=body, args=args, expect={"out": want}, **more)
 
     def load(name: str, memref: str, kind: str, memory: str, extra: str = "") -> str:
         return (
@@ -36,14 +36,13 @@ def programs() -> list[Program]:
 
     half, single = "memref<16x16xf16>", "memref<16x16xf32>"
     compute = f"%D = gpu.subgroup_mma_compute %A, %B, %C : {f16['A']}, {f16['B']} -> {f32}\n    "
-    zero = np.zeros((16, 16), np.float32)
     product = a.astype(np.float32) @ b.astype(np.float32)
     loads = load("A", "a", f16["A"], half) + load("B", "b", f16["B"], half) + load("C", "c", f32, single)
     add(
         "gpu_mma_compute",
         "gpu.subgroup_mma_load_matrix, compute, store_matrix f16 x f16 + f32",
         loads + compute + store("D", f32, single),
-        {"a": a, "b": b, "c": c, "out": zero},
+        {"a": a, "b": b, "c": c},
         product + c,
         breaks=("%D, %out", "%C, %out"),
     )
@@ -52,7 +51,7 @@ def programs() -> list[Program]:
         "gpu.subgroup_mma_load_matrix transpose",
         load("A", "a", f16["A"], half, ", transpose") + load("B", "b", f16["B"], half)
         + load("C", "c", f32, single) + compute + store("D", f32, single),
-        {"a": a, "b": b, "c": c, "out": zero},
+        {"a": a, "b": b, "c": c},
         a.T.astype(np.float32) @ b.astype(np.float32) + c,
         breaks=(", transpose", ""),
     )  # fmt: skip
@@ -62,7 +61,7 @@ def programs() -> list[Program]:
         load("A", "a", f16["A"], half) + load("B", "b", f16["B"], half)
         + f"%two = arith.constant 2.0 : f32\n    %C = gpu.subgroup_mma_constant_matrix %two : {f32}\n    "
         + compute + store("D", f32, single),
-        {"a": a, "b": b, "out": zero},
+        {"a": a, "b": b},
         product + 2,
         breaks=("2.0", "3.0"),
     )  # fmt: skip
@@ -80,7 +79,7 @@ def programs() -> list[Program]:
             load("X", "x", f32, single) + load("Y", "y", f32, single)
             + f"%D = gpu.subgroup_mma_elementwise {op} {values} : ({kinds}) -> {f32}\n    "
             + store("D", f32, single),
-            {"x": x, "y": y, "out": zero},
+            {"x": x, "y": y},
             want.astype(np.float32),
         )  # fmt: skip
     add(
@@ -89,7 +88,7 @@ def programs() -> list[Program]:
         load("A", "a", f16["A"], half) + load("B", "b", f16["B"], half) + load("C", "c", c16, half)
         + f"%D = gpu.subgroup_mma_compute %A, %B, %C : {f16['A']}, {f16['B']} -> {c16}\n    "
         + store("D", c16, half),
-        {"a": a, "b": b, "c": c.astype(np.float16), "out": np.zeros((16, 16), np.float16)},
+        {"a": a, "b": b, "c": c.astype(np.float16)},
         (product + c).astype(np.float16),
     )  # fmt: skip
     i8 = {k: f'!gpu.mma_matrix<16x16xsi8, "{k}Op">' for k in "AB"}
@@ -103,7 +102,7 @@ def programs() -> list[Program]:
         load("A", "a", i8["A"], byte) + load("B", "b", i8["B"], byte) + load("C", "c", i32, word)
         + f"%D = gpu.subgroup_mma_compute %A, %B, %C : {i8['A']}, {i8['B']} -> {i32}\n    "
         + store("D", i32, word),
-        {"a": m, "b": n, "c": o, "out": np.zeros((16, 16), np.int32)},
+        {"a": m, "b": n, "c": o},
         m.astype(np.int32) @ n.astype(np.int32) + o,
     )  # fmt: skip
     d = {"A": '!gpu.mma_matrix<8x4xf64, "AOp">', "B": '!gpu.mma_matrix<4x8xf64, "BOp">'}
@@ -120,7 +119,7 @@ def programs() -> list[Program]:
         double("A", "a", d["A"], 8, 4) + double("B", "b", d["B"], 4, 8) + double("C", "c", f64, 8, 8)
         + f"%D = gpu.subgroup_mma_compute %A, %B, %C : {d['A']}, {d['B']} -> {f64}\n    "
         + store("D", f64, "memref<8x8xf64>").replace("16 :", "8 :"),
-        {"a": p, "b": q, "c": s, "out": np.zeros((8, 8))},
+        {"a": p, "b": q, "c": s},
         p @ q + s,
         tolerance_ulp=64,
     )  # fmt: skip

@@ -6,15 +6,15 @@ import numpy as np
 from kernels.operations import subgroup_matrix_ops
 from kernels.operations.gpu_ops import (
     REDUCED_TYPES,
+    add_reduction,
     reduce_values,
     reduction_input,
-    reduction_program,
     reductions,
 )
-from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Program, floats, integers, to_bf16
+from kernels.program import AMD_CHIPS, NVIDIA_CHIPS, Programs, floats, integers, to_bf16
 
 LANES = 32
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 _COUNT = 2 * LANES
 _lane = np.arange(_COUNT) % LANES
 _base = np.arange(_COUNT) - _lane
@@ -46,22 +46,20 @@ def _exchange(
     want = np.where(valid, given[np.where(valid, _base + source, 0)], 0).astype(given.dtype)
     args = {"in": given, "out": np.zeros(_COUNT, given.dtype), "ok": np.zeros(_COUNT, np.bool_)}
     types = {"in": kind, "out": kind}
-    PROGRAMS.append(
-        Program(
-            name=name,
-            op=op,
-            body=f"""%x = memref.load %in[%i] : memref<?x{kind}>
+    PROGRAMS.add(
+        name=name,
+        op=op,
+        body=f"""%x = memref.load %in[%i] : memref<?x{kind}>
     %zero = arith.constant {zero}
     {line}
     %r = arith.select %p, %v, %zero : {kind}
     memref.store %r, %out[%i] : memref<?x{kind}>
     memref.store %p, %ok[%i] : memref<?xi1>""",
-            args=args,
-            expect={"out": want, "ok": valid},
-            types=types,
-            block=_COUNT,
-            **more,
-        )
+        args=args,
+        expect={"out": want, "ok": valid},
+        types=types,
+        block=_COUNT,
+        **more,
     )
 
 
@@ -105,11 +103,10 @@ def _shuffles() -> None:
         source, valid = _shuffled(mode, 2, 16)
         given = integers(np.int32, count=_COUNT)
         want = np.where(valid, given[np.where(valid, _base + source, 0)], 0).astype(np.int32)
-        PROGRAMS.append(
-            Program(
-                name=f"gpu_shuffle_{mode}_values",
-                op=f"gpu.shuffle {mode}, offset and width known at run time, in a branch",
-                body=f"""%w = memref.load %ws[%c0] : memref<?xi32>
+        PROGRAMS.add(
+            name=f"gpu_shuffle_{mode}_values",
+            op=f"gpu.shuffle {mode}, offset and width known at run time, in a branch",
+            body=f"""%w = memref.load %ws[%c0] : memref<?xi32>
     %o = memref.load %ws[%c1] : memref<?xi32>
     %x = memref.load %in[%i] : memref<?xi32>
     %l = gpu.lane_id
@@ -121,45 +118,40 @@ def _shuffles() -> None:
         memref.store %v, %out[%i] : memref<?xi32>
       }}
     }}""",
-                args={"in": given, "ws": np.array([16, 2], np.int32), "out": np.zeros(_COUNT, np.int32)},
-                expect={"out": want},
-                block=_COUNT,
-            )
+            args={"in": given, "ws": np.array([16, 2], np.int32)},
+            expect={"out": want},
+            block=_COUNT,
         )
     given = np.arange(2 * _COUNT, dtype=np.float32)
     want = given.reshape(_COUNT, 2)[np.arange(_COUNT) ^ 5].ravel()
-    PROGRAMS.append(
-        Program(
-            name="gpu_shuffle_vector",
-            op="gpu.shuffle of a vector",
-            body="""%j = arith.muli %i, %c2 : index
+    PROGRAMS.add(
+        name="gpu_shuffle_vector",
+        op="gpu.shuffle of a vector",
+        body="""%j = arith.muli %i, %c2 : index
     %x = vector.load %in[%j] : memref<?xf32>, vector<2xf32>
     %o = arith.constant 5 : i32
     %w = arith.constant 32 : i32
     %v, %p = gpu.shuffle xor %x, %o, %w : vector<2xf32>
     vector.store %v, %out[%j] : memref<?xf32>, vector<2xf32>""",
-            args={"in": given, "out": np.zeros_like(given)},
-            expect={"out": want},
-            block=_COUNT,
-            breaks=("constant 5", "constant 6"),
-        )
+        args={"in": given},
+        expect={"out": want},
+        block=_COUNT,
+        breaks=("constant 5", "constant 6"),
     )
-    PROGRAMS.append(
-        Program(
-            name="gpu_subgroup_broadcast_2d",
-            op="gpu.subgroup_broadcast of a vector of two dimensions",
-            body="""%j = arith.muli %i, %c2 : index
+    PROGRAMS.add(
+        name="gpu_subgroup_broadcast_2d",
+        op="gpu.subgroup_broadcast of a vector of two dimensions",
+        body="""%j = arith.muli %i, %c2 : index
     %f = vector.load %in[%j] : memref<?xf32>, vector<2xf32>
     %x = vector.shape_cast %f : vector<2xf32> to vector<2x1xf32>
     %l = arith.constant 3 : i32
     %b = gpu.subgroup_broadcast %x, specific_lane %l : vector<2x1xf32>
     %v = vector.shape_cast %b : vector<2x1xf32> to vector<2xf32>
     vector.store %v, %out[%j] : memref<?xf32>, vector<2xf32>""",
-            args={"in": given, "out": np.zeros_like(given)},
-            expect={"out": given.reshape(_COUNT, 2)[np.arange(_COUNT) // LANES * LANES + 3].ravel()},
-            block=_COUNT,
-            breaks=("constant 3", "constant 4"),
-        )
+        args={"in": given},
+        expect={"out": given.reshape(_COUNT, 2)[np.arange(_COUNT) // LANES * LANES + 3].ravel()},
+        block=_COUNT,
+        breaks=("constant 3", "constant 4"),
     )
 
 
@@ -212,16 +204,15 @@ def _reductions() -> None:
     for kind in REDUCED_TYPES:
         for op in reductions(kind):
             values = reduction_input(kind, op, _COUNT).reshape(2, LANES)
-            PROGRAMS.append(
-                reduction_program(
-                    f"gpu_subgroup_reduce_{op}_{kind}",
-                    f"gpu.subgroup_reduce {op} {kind}",
-                    kind,
-                    f"%r = gpu.subgroup_reduce {op} %x : ({kind}) -> ({kind})",
-                    values,
-                    reduce_values(op, values),
-                    block=_COUNT,
-                )
+            add_reduction(
+                PROGRAMS,
+                f"gpu_subgroup_reduce_{op}_{kind}",
+                f"gpu.subgroup_reduce {op} {kind}",
+                kind,
+                f"%r = gpu.subgroup_reduce {op} %x : ({kind}) -> ({kind})",
+                values,
+                reduce_values(op, values),
+                block=_COUNT,
             )
     for size, stride in ((1, 1), (2, 1), (4, 1), (8, 1), (16, 1), (32, 1), (4, 2), (2, 16), (8, 4)):
         values = reduction_input("i32", "add", _COUNT)
@@ -229,33 +220,30 @@ def _reductions() -> None:
         shaped = values.reshape(-1, size, stride)
         want = reduce_values("add", shaped, axis=1).reshape(-1)
         cluster = f"cluster(size = {size}, stride = {stride})"
-        PROGRAMS.append(
-            reduction_program(
-                f"gpu_subgroup_reduce_{size}_by_{stride}",
-                f"gpu.subgroup_reduce, cluster size {size}, stride {stride}",
-                "i32",
-                f"%r = gpu.subgroup_reduce add %x {cluster} : (i32) -> (i32)",
-                values,
-                want,
-                block=_COUNT,
-                breaks=("reduce add", "reduce mul") if size > 1 else None,
-            )
+        add_reduction(
+            PROGRAMS,
+            f"gpu_subgroup_reduce_{size}_by_{stride}",
+            f"gpu.subgroup_reduce, cluster size {size}, stride {stride}",
+            "i32",
+            f"%r = gpu.subgroup_reduce add %x {cluster} : (i32) -> (i32)",
+            values,
+            want,
+            block=_COUNT,
+            breaks=("reduce add", "reduce mul") if size > 1 else None,
         )
     given = reduction_input("f16", "add", 2 * _COUNT)
     want = reduce_values("add", given.reshape(2, LANES, 2), axis=1).ravel()
-    PROGRAMS.append(
-        Program(
-            name="gpu_subgroup_reduce_vector",
-            op="gpu.subgroup_reduce of a vector",
-            body="""%j = arith.muli %i, %c2 : index
+    PROGRAMS.add(
+        name="gpu_subgroup_reduce_vector",
+        op="gpu.subgroup_reduce of a vector",
+        body="""%j = arith.muli %i, %c2 : index
     %x = vector.load %in[%j] : memref<?xf16>, vector<2xf16>
     %r = gpu.subgroup_reduce add %x uniform : (vector<2xf16>) -> vector<2xf16>
     vector.store %r, %out[%j] : memref<?xf16>, vector<2xf16>""",
-            args={"in": given, "out": np.zeros_like(given)},
-            expect={"out": want},
-            block=_COUNT,
-            breaks=("reduce add", "reduce maximumf"),
-        )
+        args={"in": given},
+        expect={"out": want},
+        block=_COUNT,
+        breaks=("reduce add", "reduce maximumf"),
     )
 
 
@@ -268,30 +256,24 @@ def _identifiers() -> None:
         ("subgroup_size", np.full(192, LANES), " : index"),
     ):
         for bound in ("", " upper_bound 64"):
-            PROGRAMS.append(
-                Program(
-                    name=f"gpu_{name}{'_bounded' if bound else ''}",
-                    op=f"gpu.{name}{bound and ' upper_bound'}",
-                    body=f"""%r = gpu.{name}{bound}{result}
+            PROGRAMS.add(
+                name=f"gpu_{name}{'_bounded' if bound else ''}",
+                op=f"gpu.{name}{bound and ' upper_bound'}",
+                body=f"""%r = gpu.{name}{bound}{result}
     memref.store %r, %out[%i] : memref<?xindex>""",
-                    args={"out": np.zeros(192, np.uint64)},
-                    expect={"out": want.astype(np.uint64)},
-                    grid=2,
-                    block=96,
-                )
+                expect={"out": want.astype(np.uint64)},
+                grid=2,
+                block=96,
             )
-    PROGRAMS.append(
-        Program(
-            name="gpu_subgroup_id_3d",
-            op="gpu.subgroup_id in a workgroup of three dimensions",
-            body="""%ty = gpu.thread_id y
+    PROGRAMS.add(
+        name="gpu_subgroup_id_3d",
+        op="gpu.subgroup_id in a workgroup of three dimensions",
+        body="""%ty = gpu.thread_id y
     %tz = gpu.thread_id z
     %r = gpu.subgroup_id : index
     memref.store %r, %out[%tz, %ty, %t] : memref<4x3x8xindex>""",
-            args={"out": np.zeros((4, 3, 8), np.uint64)},
-            expect={"out": (np.arange(96) // LANES).reshape(4, 3, 8).astype(np.uint64)},
-            block=(8, 3, 4),
-        )
+        expect={"out": (np.arange(96) // LANES).reshape(4, 3, 8).astype(np.uint64)},
+        block=(8, 3, 4),
     )
 
 
@@ -299,17 +281,15 @@ def _on_lane_0(name: str, what: str, body: str, args: dict, expect: dict, **more
     """Add a program whose region the first lane runs; refused where subgroups have other sizes."""
     others = AMD_CHIPS if LANES == 32 else NVIDIA_CHIPS
     reason = f"'gpu.warp_execute_on_lane_0' of {LANES} work-items, where a subgroup has {96 - LANES}"
-    PROGRAMS.append(
-        Program(
-            name=f"gpu_warp_execute_on_lane_0{name}",
-            op=f"gpu.warp_execute_on_lane_0{what}",
-            body=f"%l = gpu.lane_id\n{body}",
-            args=args,
-            expect=expect,
-            block=_COUNT,
-            refused=dict.fromkeys(others, reason),
-            **more,
-        )
+    PROGRAMS.add(
+        name=f"gpu_warp_execute_on_lane_0{name}",
+        op=f"gpu.warp_execute_on_lane_0{what}",
+        body=f"%l = gpu.lane_id\n{body}",
+        args=args,
+        expect=expect,
+        block=_COUNT,
+        refused=dict.fromkeys(others, reason),
+        **more,
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 from kernels.operations.vector_ops import M, N
-from kernels.program import Program
+from kernels.program import Programs
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 F = "memref<8x8xf32>"
 _L = {"m": M, "n": N, "out": np.zeros((8, 8), np.float32)}
 
@@ -16,16 +16,14 @@ def _linalg(name: str, op: str, body: str, want: np.ndarray, **more) -> None:
     args = dict(_L)
     if "args" in more:
         args |= more.pop("args")
-    PROGRAMS.append(
-        Program(
-            name=f"linalg_{name}",
-            op=op,
-            body=body,
-            args=args,
-            expect={"out": want.astype(np.float32)},
-            block=1,
-            **more,
-        )
+    PROGRAMS.add(
+        name=f"linalg_{name}",
+        op=op,
+        body=body,
+        args=args,
+        expect={"out": want.astype(np.float32)},
+        block=1,
+        **more,
     )
 
 

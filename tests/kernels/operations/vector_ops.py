@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import Program, floats, integers
+from kernels.program import Programs, floats, integers
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 X, Y = integers(np.int32, -9, 9).astype(np.float32), integers(np.int32, 1, 9).astype(np.float32)
 M = integers(np.int32, -9, 9, 64).astype(np.float32).reshape(8, 8)
 N = integers(np.int32, -9, 9, 64).astype(np.float32).reshape(8, 8)
@@ -15,8 +15,8 @@ V4, V8 = "vector<4xf32>", "vector<8xf32>"
 
 def _one(name: str, op: str, body: str, want: np.ndarray, **more) -> None:
     """A program of one work-item: ``x``, ``y`` flat, ``m``, ``n`` square, ``out`` as ``want`` is."""
-    args = {"x": X, "y": Y, "m": M, "n": N, "out": np.zeros(want.shape, want.dtype)}
-    PROGRAMS.append(Program(name=name, op=op, body=body, args=args, expect={"out": want}, block=1, **more))
+    args = {"x": X, "y": Y, "m": M, "n": N}
+    PROGRAMS.add(name=name, op=op, body=body, args=args, expect={"out": want}, block=1, **more)
 
 
 def _flat(body: str, kind: str = V4) -> str:
@@ -298,18 +298,16 @@ _one(
     ),
     np.vstack([Q[:4], np.hstack([P[1:3, 2:5], Q[4:6, 3:]]), Q[6:]]),
 )
-PROGRAMS.append(
-    Program(
-        name="math_on_vectors",
-        op="math on vectors",
-        body=f"""%a = vector.load %x[%c0] : memref<?xf32>, {V8}
+EIGHT = floats(np.float32, -2, 2, 8)
+PROGRAMS.add(
+    name="math_on_vectors",
+    op="math on vectors",
+    body=f"""%a = vector.load %x[%c0] : memref<?xf32>, {V8}
     %e = math.exp %a : {V8}
     %s = math.sqrt %e : {V8}
     vector.store %s, %out[%c0] : memref<?xf32>, {V8}""",
-        args={"x": floats(np.float32, -2, 2, 8), "out": np.zeros(8, np.float32)},
-        expect={"out": np.zeros(8)},
-        block=1,
-        tolerance_ulp=3,
-    )
+    args={"x": EIGHT, "out": np.zeros(8, np.float32)},
+    expect={"out": np.exp(EIGHT.astype(np.float64) / 2)},
+    block=1,
+    tolerance_ulp=3,
 )
-PROGRAMS[-1].expect["out"] = np.exp(PROGRAMS[-1].args["x"].astype(np.float64) / 2)

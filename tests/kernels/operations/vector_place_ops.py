@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import numpy as np
-from kernels.program import TARGETS, Program, one
+from kernels.program import TARGETS, Programs
 
-PROGRAMS: list[Program] = []
-BOOLS: list[Program] = []
+PROGRAMS = Programs()
+BOOLS = Programs()
 RANDOM = np.random.default_rng(13)
 M = RANDOM.integers(-9, 10, (4, 4)).astype(np.float32)
 CUBE = RANDOM.integers(-9, 10, (2, 3, 4)).astype(np.float32)
@@ -29,8 +29,7 @@ def _with(base: np.ndarray, place: object, value: object) -> np.ndarray:
 
 
 def _positions() -> None:
-    one(
-        PROGRAMS,
+    PROGRAMS.one(
         "vector_positions",
         "vector.extract, vector.insert at several positions known at run time",
         f"""%v = vector.load %m[%c0, %c0] : {_SQUARE}, {_V}
@@ -58,8 +57,7 @@ def _positions() -> None:
 
 
 def _masks() -> None:
-    one(
-        PROGRAMS,
+    PROGRAMS.one(
         "vector_masked_operations",
         "vector.mask of transfer_read, transfer_write, reduction, contract, multi_reduction",
         f"""%z = arith.constant 7.0 : f32
@@ -95,8 +93,7 @@ def _masks() -> None:
 
 
 def _narrow_factors() -> None:
-    one(
-        PROGRAMS,
+    PROGRAMS.one(
         "vector_contract_narrow",
         "vector.contract of i8 into i32, of f16 into f32",
         f"""%a = vector.load %x[%c0, %c0] : memref<3x4xi8>, vector<3x4xi8>
@@ -115,8 +112,7 @@ def _narrow_factors() -> None:
 
 def _bools() -> None:
     m, v = "memref<?xi1>", "vector<4xi1>"
-    one(
-        BOOLS,
+    BOOLS.one(
         "memref_i1_vectors",
         "vector.load, store, transfer_read, transfer_write, maskedload, maskedstore, gather, scatter of i1",
         f"""%v = vector.load %b[%c2] : {m}, {v}
@@ -145,8 +141,7 @@ def _bools() -> None:
         },
         breaks=("%out1[%c2]", "%out1[%c1]"),
     )
-    one(
-        BOOLS,
+    BOOLS.one(
         "memref_i1_elements",
         "affine.load, affine.store, memref.copy of a strided view, linalg.copy of i1",
         f"""affine.for %j = 0 to 8 {{
@@ -166,8 +161,7 @@ def _bools() -> None:
 
 
 def _rare() -> None:
-    one(
-        PROGRAMS,
+    PROGRAMS.one(
         "vector_type_cast",
         "vector.type_cast",
         """%tile = memref.alloca() : memref<3x3xf32>
@@ -209,7 +203,7 @@ def _rare() -> None:
     ):
         scalable = "%long = arith.constant dense<1.0> : vector<[4]xf32>\n    " if "%long" in body else ""
         load = f"%v = vector.load %m[%c0, %c0] : {_SQUARE}, vector<4xf32>\n    "
-        one(PROGRAMS, name, op, load + scalable + body, {"m": M}, {}, refused=dict.fromkeys(TARGETS, reason))
+        PROGRAMS.one(name, op, load + scalable + body, {"m": M}, {}, refused=dict.fromkeys(TARGETS, reason))
 
 
 _positions()

@@ -16,12 +16,12 @@ from kernels.program import (
     NVIDIA_CHIPS,
     NVIDIA_OLD,
     WORKGROUP,
-    Program,
+    Programs,
     floats,
     integers,
 )
 
-PROGRAMS: list[Program] = []
+PROGRAMS = Programs()
 
 FOR_NVIDIA, FOR_AMD = "is an instruction of NVIDIA GPUs", "is an instruction of AMD GPUs"
 NOT_ON_CPUS = "CPU kernels do not support it"
@@ -31,42 +31,15 @@ _BARRIER = f"!nvgpu.mbarrier.group<memorySpace = {WORKGROUP}>"
 _DESCRIPTOR = f"!nvgpu.tensormap.descriptor<tensor = {_F16}, swizzle = swizzle_128b, l2promo = none, oob = zero, interleave = none>"
 
 
-def _add(
-    name: str,
-    op: str,
-    body: str,
-    args: Mapping[str, str],
-    *,
-    refused: Mapping[str, str],
-    module: str = "",
-    chips: Mapping[str, str] | None = None,
-) -> None:
-    """A program that is compiled only; ``args`` are types of parameters."""
-    PROGRAMS.append(
-        Program(
-            name=name,
-            op=op,
-            body="\n    " + body.strip(),
-            args={key: np.zeros(1, np.float32)[0] for key in args},
-            types=args,
-            expect={},
-            module=module,
-            refused=refused,
-            chips=chips or {},
-            runs=False,
-        )
-    )
-
-
 def _nvidia(name: str, op: str, body: str, args: Mapping[str, str], *, old: str = "", **more) -> None:
     refused = {**dict.fromkeys(AMD_CHIPS, FOR_NVIDIA), **({NVIDIA_OLD: old} if old else {})}
     refused[CPU] = more.pop("cpu", NOT_ON_CPUS)
-    _add(name, op, body, args, refused=refused, **more)
+    PROGRAMS.unrun(name, op, body, args, refused=refused, **more)
 
 
 def _amd(name: str, op: str, body: str, args: Mapping[str, str], *, old: str = "", **more) -> None:
     refused = {**dict.fromkeys((*NVIDIA_CHIPS, CPU), FOR_AMD), **({AMD_OLD: old} if old else {})}
-    _add(name, op, body, args, refused=refused, **more)
+    PROGRAMS.unrun(name, op, body, args, refused=refused, **more)
 
 
 def _tensor_cores() -> None:
@@ -266,17 +239,15 @@ def _nvvm() -> None:
     ]  # fmt: skip
     for name, op, body, args, want, refused, chips, ulp in programs:
         dtype = np.float32 if want.dtype == np.float64 else want.dtype
-        PROGRAMS.append(
-            Program(
-                name=name,
-                op=op,
-                body="\n    " + body,
-                args={**args, "out": np.zeros(BLOCK, dtype)},
-                expect={"out": want},
-                refused={**dict.fromkeys(AMD_CHIPS, FOR_NVIDIA), **refused},
-                chips=chips,
-                tolerance_ulp=ulp,
-            )
+        PROGRAMS.add(
+            name=name,
+            op=op,
+            body="\n    " + body,
+            args={**args, "out": np.zeros(BLOCK, dtype)},
+            expect={"out": want},
+            refused={**dict.fromkeys(AMD_CHIPS, FOR_NVIDIA), **refused},
+            chips=chips,
+            tolerance_ulp=ulp,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -67,13 +68,20 @@ def _read() -> Iterable[Instance]:
         if line.startswith("["):
             chip = line.strip("[]")
         elif match := _LINE.fullmatch(line):
-            yield Instance(
-                op=match["op"],
-                chip=chip,
-                operands=tuple(filter(None, match["operands"].split("; "))),
-                results=tuple(filter(None, match["results"].split("; "))),
-                attributes=match["attributes"] or "",
-            )
+            for op in _names(match["op"]):
+                yield Instance(
+                    op=op,
+                    chip=chip,
+                    operands=tuple(filter(None, match["operands"].split("; "))),
+                    results=tuple(filter(None, match["results"].split("; "))),
+                    attributes=match["attributes"] or "",
+                )
+
+
+def _names(pattern: str) -> list[str]:
+    """The operations of ``a.{b,c}.d``."""
+    parts = (part.split(",") for part in re.split(r"[{}]", pattern))
+    return ["".join(choice) for choice in itertools.product(*parts)]
 
 
 INSTANCES = tuple(_read())

@@ -237,18 +237,6 @@ def test_copies_and_fills_that_leave_their_allocation(modules: Path) -> None:
     assert prints(script, modules).split() == ["INVALID_VALUE"] * 7 + ["OUT_OF_MEMORY"]
 
 
-def test_fills_with_gaps(modules: Path) -> None:
-    script = """
-        call('cuMemsetD8Async', d, 1, c_size_t(16), None)
-        call('cuMemsetD2D16Async', U(d.value + 2), c_size_t(8), 0x203, c_size_t(1), c_size_t(2), None)
-        bytes = (c_ubyte * 16)()
-        copy(bytes, d, 16)
-        sync()
-        print(*bytes)
-    """
-    assert prints(script, modules) == "1 1 3 2 1 1 1 1 1 1 3 2 1 1 1 1"
-
-
 def test_memory_of_another_device(modules: Path) -> None:
     script = """
         enter(1)
@@ -292,13 +280,6 @@ def test_images_that_are_not_run(modules: Path) -> None:
     done = run(script, modules)
     assert done.out.split() == ["NO_BINARY_FOR_GPU", "INVALID_IMAGE", "INVALID_IMAGE", "INVALID_PTX", "True"]
     assert "machine code of GPUs cannot be run here, only PTX" in done.err
-
-
-def test_ptx_for_a_newer_chip(modules: Path) -> None:
-    script = (
-        "print(says('cuModuleLoadData', open(sys.argv[1], 'rb').read().replace(b'sm_60', b'sm_80'), gives=P))"
-    )
-    assert prints(script, modules) == "INVALID_PTX"
 
 
 # ---- launches ----
@@ -352,33 +333,3 @@ def test_dynamic_workgroup_memory(modules: Path) -> None:
     answers = prints(script, modules).split()
     assert answers[:4] == ["10", "INVALID_VALUE", "INVALID_VALUE", "20000"]
     assert answers[4] in ("ILLEGAL_ADDRESS", "LAUNCH_FAILED")
-
-
-def test_what_the_device_says_of_itself(modules: Path) -> None:
-    script = """
-        text = create_string_buffer(100)
-        call('cuDeviceGetName', text, 100, device)
-        print(text.value.decode())
-        print([call('cuDeviceGetAttribute', a, device, gives=c_int).value for a in (75, 76, 97)])
-        print(call('cuDeviceGetCount', gives=c_int).value, says('cuDeviceGet', 2, gives=c_int))
-    """
-    lines = prints(script, modules, devices="9.0,7.0").split("\n")
-    assert lines == [
-        "PTX on the host's processor, no GPU",
-        "[9, 0, 232448]",
-        "2 INVALID_DEVICE",
-    ]
-
-
-def test_without_a_context(modules: Path) -> None:
-    script = """
-        call('cuCtxPopCurrent_v2', gives=P)
-        print(says('cuMemAlloc_v2', c_size_t(4), gives=U), says('cuCtxPopCurrent_v2', gives=P), says('cuCtxPushCurrent_v2', d))
-    """
-    assert prints(script, modules) == "INVALID_CONTEXT INVALID_CONTEXT INVALID_CONTEXT"
-
-
-def test_no_device(modules: Path) -> None:
-    done = scripts.run("", modules=modules, devices="")
-    assert (done.code, done.out) == (0, "")  # nothing said is the default
-    assert "nothing is known of a device" in scripts.run("", modules=modules, devices="3.5").err

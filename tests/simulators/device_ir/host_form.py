@@ -17,6 +17,7 @@ DYNAMIC_BYTES = 64 * 1024  # for workgroup memory whose size the launch defines
 DYNAMIC = "emu.dynamic"
 
 _SPACE = re.compile(r'"[^"]*"|,?\s*\baddrspace\((\d+)\)')
+_BRACKET = re.compile(r"[<{[(]")
 _ATTRIBUTES = re.compile(r" #\d+(?=[ {,]|$)")
 _MANGLED = re.compile(r"(?<=[.\dv])p\d+(?=[.(]|i\d+\b|$)")
 _INTRINSIC = re.compile(r"@(llvm\.[\w.]+|[A-Za-z_][\w.]*)\(")
@@ -226,15 +227,17 @@ def _declared(line: str) -> Declared:
     return Declared(name=found["name"].strip('"'), result=result, arguments=_types(found["args"]))
 
 
-def split(kinds: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Split at commas outside of brackets."""
+    if not _BRACKET.search(text):
+        return [part.strip() for part in text.split(",")] if text else []
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(kinds):
+    for at, letter in enumerate(text):
         depth += (letter in "<{[(") - (letter in ">}])")
         if letter == "," and depth == 0:
-            parts.append(kinds[start:at].strip())
+            parts.append(text[start:at].strip())
             start = at + 1
-    return [*parts, kinds[start:].strip()]
+    return [*parts, text[start:].strip()]
 
 
 def _rule_for(name: str, vendor: Vendor) -> tuple[Rule, re.Match[str]] | None:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from simulators.device_ir.host_form import split
+
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _LABEL = re.compile(r"([\w$%.]+)\s*:(?!:)\s*")
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
@@ -103,24 +105,6 @@ def bits_of(kind: str) -> int:
     if kind not in _BITS:
         raise PtxError(f"type .{kind} is not known here")
     return _BITS[kind]
-
-
-def split(text: str) -> list[str]:
-    """At commas that stand in no brackets."""
-    if not text:
-        return []
-    if "{" not in text and "(" not in text and "[" not in text:
-        return [part.strip() for part in text.split(",")]
-    parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        if letter in "{[(":
-            depth += 1
-        elif letter in "}])":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return [*parts, text[start:].strip()]
 
 
 def parse(text: str) -> Module:

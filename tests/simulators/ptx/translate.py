@@ -18,6 +18,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
+from simulators.device_ir.host_form import split
 from simulators.ptx import (  # they fill the table
     control,
     conversions,
@@ -29,7 +30,7 @@ from simulators.ptx import (  # they fill the table
 )
 from simulators.ptx.body import TAGS, Body
 from simulators.ptx.control import block
-from simulators.ptx.source import Function, Instruction, Module, PtxError, Variable, bits_of, parse, split
+from simulators.ptx.source import Function, Instruction, Module, PtxError, Variable, bits_of, parse
 from simulators.ptx.table import meaning_of
 
 assert all((control, conversions, integers, lanes, matrices, memory, reals))

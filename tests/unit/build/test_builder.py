@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.fakes import FaultyStore, MemoryStore, finish_job
+from unit.fakes import FaultyStore, MemoryStore
 from unit.projects import TARGETS, make_program, make_project
 from unit.world import World, fake_engine, statuses
 
-from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError, UsageError
-from gpubuild.model.digest import digest_bytes
+from gpubuild.errors import InterruptedBuildError, StepCrashedError, StepError
 from gpubuild.model.events import StepFinished
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.result import Status
@@ -103,13 +102,6 @@ def test_equal_steps_of_two_programs_run_once(world: World) -> None:
     assert made[0] == made[1]
 
 
-def test_restricted_to_a_target(world: World) -> None:
-    report = world.build(targets=("cpu",))
-    assert {s.target for s in report.steps if s.target} == {"cpu"}
-    with pytest.raises(UsageError, match="no target"):
-        world.build(targets=("nope",))
-
-
 def test_interrupt_cancels_and_saves_what_is_done(world: World) -> None:
     """In the build folder and in the cache."""
 
@@ -128,28 +120,6 @@ def test_interrupt_cancels_and_saves_what_is_done(world: World) -> None:
     assert isinstance(world.store, MemoryStore)
     kept = {record.key for record in world.builder().state.records().values()}
     assert kept == set(world.store.records)
-
-
-def test_a_header_edit_is_seen_through_the_preprocessor(world: World) -> None:
-    header = world.root / "main.h"
-    header.write_text("1")
-
-    def engine(job: Job) -> JobResult:
-        done = fake_engine(job)
-        if job.kind is not StepKind.PREPROCESS:
-            return done
-        text = (world.root / "main.c").read_text() + header.read_text()
-        done = finish_job(job, {"text": text.encode(), "deps": b"[]"})
-        found = ((str(header), digest_bytes(header.read_bytes())),)
-        return replace(done, result=replace(done.result, discovered=found))
-
-    world.engine = engine
-    world.build()
-    world.build()
-    assert not world.jobs
-    header.write_text("2")
-    world.build()
-    assert world.ran() == {"preprocess/main.c", "cc/main.c", "app/link"}
 
 
 # ---- dry runs ----

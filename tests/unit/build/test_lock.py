@@ -108,15 +108,6 @@ def test_builds_that_wait_for_a_clean_do_not_overlap(tmp_path: Path, monkeypatch
     assert overlaps == [1] * 90
 
 
-def test_a_file_system_without_lasting_numbers_of_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("os.path.samestat", lambda *_: False)
-    with build_lock(layout_of(tmp_path), Silent()):
-        assert is_held(layout_of(tmp_path))
-    assert not is_held(layout_of(tmp_path))
-
-
 @pytest.mark.parametrize("lock", ["file in the way", "link"])
 def test_a_folder_that_cannot_be_made(tmp_path: Path, lock: str) -> None:
     """And a lock file that is a link, which is not followed."""

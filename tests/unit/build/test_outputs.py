@@ -65,14 +65,6 @@ def placed(outputs: StepOutputs, folder: Path) -> tuple[Step, StepRecord]:
     return step, StepRecord(key=KEY, parts={}, result=result_of(MADE), why="")
 
 
-def test_what_was_placed_is_not_stale(tmp_path: Path, outputs: StepOutputs) -> None:
-    step, record = placed(outputs, tmp_path / "step")
-    assert outputs.stale(step, record) == ""
-    assert {name: (tmp_path / "step" / name).read_bytes() for name in MADE} == MADE
-    assert (tmp_path / "step/program").stat().st_mode & 0o777 == 0o755
-    assert (tmp_path / "step/text").stat().st_mode & 0o777 == 0o644
-
-
 def test_an_equal_steps_outputs_are_copied_unless_they_were_edited(
     tmp_path: Path, outputs: StepOutputs
 ) -> None:

@@ -4,7 +4,6 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,33 +91,6 @@ def test_a_copied_project_watches_its_own_headers(tmp_path: Path, header: str, k
         assert there.result.discovered[0][0] == str(tmp_path / header.replace("one/", "two/"))
 
 
-def test_it_is_written_when_there_is_something_new(tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    filled(path).save()
-    written = path.stat().st_ino
-
-    def rewrites(change: Callable[[BuildState], object]) -> bool:
-        nonlocal written
-        before = written
-        state = BuildState(path, tmp_path)
-        state.save()
-        assert path.stat().st_ino == before, "nothing new"
-        change(state)
-        state.save()
-        written = path.stat().st_ino
-        return written != before
-
-    assert not rewrites(lambda state: state.record("a"))
-    assert rewrites(lambda state: state.remember("b", record()))
-    assert rewrites(lambda state: state.forget("b"))
-    assert rewrites(lambda state: state.files.digest(tmp_path / "m.mlir"))
-    assert rewrites(lambda state: state.files.note(tmp_path / "m.mlir", digest_bytes(b"m")))
-    assert rewrites(lambda state: state.files.forget(tmp_path / "m.mlir"))
-    moved = BuildState(path, tmp_path / "elsewhere")
-    moved.save()
-    assert path.stat().st_ino != written, "its root is another"
-
-
 @pytest.mark.parametrize("file", ["state", "receipt"])
 def test_a_full_disk_keeps_no_half_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
@@ -204,18 +176,6 @@ def test_an_old_time_of_modification_proves_nothing_when_the_change_time_is_new(
     files.digest(path)
     entry = files.known(path)
     assert not file_stamp.is_settled(entry[0], entry[1])
-
-
-@pytest.mark.parametrize("hours", [-24, 24])
-def test_a_clock_that_was_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
-    right = time.time_ns
-    path = settled_file(tmp_path / "a", b"one")
-    with monkeypatch.context() as wrong:
-        wrong.setattr(time, "time_ns", lambda: right() + hours * 3600 * 10**9)
-        files = FileDigests()
-        files.digest(path)
-    path.write_bytes(b"two")
-    assert next_process(files).digest(path) == digest_bytes(b"two")
 
 
 def test_what_cannot_be_read_has_no_digest(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gpubuild.cache.local.disk_store import DiskStore
+from gpubuild.cache.remote.bazel_result import Encoding, RemoteRecord, Stored
 from gpubuild.cache.remote.http import TimeLimits
 from gpubuild.cache.remote.store import RemoteStore
 from gpubuild.cache.remote.tiered import TieredStore
@@ -39,6 +40,18 @@ def make_result(folder: Path, content: dict[str, bytes] = CONTENT) -> tuple[Acti
         for name, data in content.items()
     )
     return ActionResult(blobs=blobs, warnings=("slow kernel",), seconds=0.25), files
+
+
+def remote_record(folder: Path) -> RemoteRecord:
+    """What a remote cache stores of ``make_result``: one blob is compressed."""
+    result, _ = make_result(folder)
+    stored = {
+        b.digest: Stored(digest=b.digest, size_bytes=b.size_bytes, encoding=Encoding.IDENTITY)
+        for b in result.blobs
+    }
+    packed = result.blobs[1].digest
+    stored[packed] = Stored(digest=digest_bytes(b"packed"), size_bytes=6, encoding=Encoding.ZLIB)
+    return RemoteRecord(result=result, stored=stored)
 
 
 def blob_path(directory: Path, data: bytes) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from unit.cache.samples import CONTENT, KEY, blob_path, make_result
+from unit.projects import build_report, step_report
 
 from gpubuild.build.log import BuildLog, log_file
 from gpubuild.build.state import BuildState, StepRecord
@@ -16,7 +17,7 @@ from gpubuild.cache.local.disk_store import DiskStore
 from gpubuild.cli.cache import parse_age, parse_size
 from gpubuild.cli.main import main
 from gpubuild.errors import UsageError
-from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.result import Status
 from gpubuild.model.step import ActionResult, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
@@ -38,11 +39,10 @@ def cache(tmp_path: Path) -> Path:
 def built(tmp_path: Path) -> Path:
     """A project's folder: two builds that asked the cache are in its log, and a step's key in its state."""
     layout = Layout(root=tmp_path / "app", build_dir=tmp_path / "app" / "build")
-    hit = StepReport(id="a", kind=StepKind.COMPILE, program="", module="", target="sm_90", status=HIT)
+    hit = step_report("a", HIT, kind=StepKind.COMPILE, target="sm_90")
     ran, same = replace(hit, id="b", status=Status.RAN), replace(hit, id="c", status=Status.UP_TO_DATE)
     for steps in ((hit, hit, hit, ran), (same,), (hit, same, replace(hit, kind=StepKind.CC, target=""))):
-        report = BuildReport(steps=steps, executables={}, seconds=1.0)
-        BuildLog(log_file(layout)).append(Plan(steps={}), report, lambda _: None, workers=1)
+        BuildLog(log_file(layout)).append(Plan(steps={}), build_report(*steps), lambda _: None, workers=1)
     state = BuildState(layout.state_file, layout.root)
     state.remember("a", StepRecord(key=KEY, parts={}, result=ActionResult(blobs=())))
     state.save()

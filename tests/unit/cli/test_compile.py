@@ -86,13 +86,6 @@ def results(folder: Path, *names: str) -> list[Result]:
     return [Result(file=folder / f"made-{name}", name=name) for name in names]
 
 
-def test_files_are_named_after_module_and_target(here: Path) -> None:
-    console = Console(out=Stream(), err=io.StringIO())
-    deliver(results(here, "k.sm_60.ptx", "k.sm_90.ptx"), None, console)
-    assert (here / "k.sm_90.ptx").read_bytes() == b"k.sm_90.ptx\0\xff"
-    assert console.err.getvalue() == "wrote k.sm_60.ptx\nwrote k.sm_90.ptx\n"
-
-
 def test_output_may_be_a_file_a_folder_or_stdout(here: Path) -> None:
     console = Console(out=Stream(), err=io.StringIO())
     (here / "out").mkdir()

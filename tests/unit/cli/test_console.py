@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gpubuild.cli.console import Console, colored, labelled, paint, to_terminal
+from gpubuild.cli.console import Console, paint
 from gpubuild.errors import ConfigError, Diagnostic, Location, StepError, UsageError
 
 
@@ -47,13 +47,6 @@ def test_colour_changes_no_word() -> None:
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
     for marked in ("error:", "note:", "hint:", "reproduce:", "^"):
         assert re.search(r"m" + re.escape(marked) + r"\x1b", painted), marked
-
-
-def test_labels_of_last_lines() -> None:
-    assert to_terminal(labelled("failed: a/b: c", on=True)) == "\x1b[31;1mfailed:\x1b[0m a/b: c"
-    assert labelled("failed: a/b", on=False) == "failed: a/b"
-    assert labelled("3 steps: 1 ran", on=True) == "3 steps: 1 ran"
-    assert colored("all is well: really") == "all is well: really"
 
 
 @pytest.mark.parametrize("color", [False, True])
@@ -111,10 +104,3 @@ def told(message: str, *, color: bool = False) -> str:
 )
 def test_a_warning_says_so_once(message: str, text: str) -> None:
     assert told(message) == text + "\n"
-
-
-def test_colours() -> None:
-    lines = told(LINE, color=True).splitlines()
-    assert lines[0] == "\x1b[1msrc/a c.c:4:22:\x1b[0m \x1b[33mwarning:\x1b[0m unused variable 'x'"
-    assert lines[2] == "      \x1b[32m^\x1b[0m"
-    assert told("full", color=True) == "\x1b[33mwarning:\x1b[0m full\n"

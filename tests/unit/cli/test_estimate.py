@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from unit.projects import step_report
 
 from gpubuild.cli.progress import Estimate
 from gpubuild.model.events import Waiting
@@ -16,19 +17,13 @@ def waiting(**seconds: float | None) -> dict[str, Waiting]:
 
 
 def ended(name: str, status: Status = Status.RAN, seconds: float = 0.0) -> StepReport:
-    step = {"id": name, "kind": StepKind.COMPILE, "program": "", "module": "", "target": ""}
-    return StepReport(**step, status=status, cost_seconds=seconds)
+    return step_report(name, status, kind=StepKind.COMPILE, cost_seconds=seconds)
 
 
 def planned(workers: int, **seconds: float | None) -> Estimate:
     estimate = Estimate()
     estimate.grow(waiting(**seconds), workers)
     return estimate
-
-
-def test_work_is_shared_among_workers() -> None:
-    assert Estimate().left(0.0) is None, "nothing is claimed before the plan is whole"
-    assert planned(3, a=4.0, b=6.0, c=2.0).left(0.0) == 4.0
 
 
 @pytest.mark.parametrize(
@@ -45,14 +40,6 @@ def test_what_ended_is_not_left(known: dict[str, float | None], took: float, lef
     estimate.running["a"] = 0.0
     estimate.finish(ended("a", seconds=took))
     assert estimate.left(took) == left
-
-
-def test_no_step_ends_before_the_longest_that_runs() -> None:
-    estimate = planned(4, a=9.0, b=1.0)
-    estimate.running["a"] = 10.0
-    assert estimate.left(12.0) == 7.0
-    estimate.running["b"] = 12.0
-    assert estimate.left(30.0) == 0.0, "late, and no reason to claim less than nothing"
 
 
 def test_steps_that_the_cache_will_likely_have_count_less() -> None:
@@ -107,12 +94,3 @@ def test_the_time_shown_counts_down(known: float | None, took: list[float], most
     assert shown[-1][1] is not None
     assert shown[-1][1] <= 2.5
     assert estimate.bar(now, 0.0) == "#" * 20
-
-
-def test_nothing_is_shown_while_nothing_is_known() -> None:
-    estimate = planned(1, a=4.0)
-    assert (estimate.shown(0.0), estimate.bar(4.0, 4.0)) == (4.0, "#" * 10 + "-" * 10)
-    estimate.grow(waiting(a=4.0, b=None), 1)
-    assert (estimate.shown(1.0), estimate.bar(9.0, None)) == (None, "#" * 10 + "-" * 10)
-    estimate.grow(waiting(a=4.0, b=36.0), 1)
-    assert (estimate.shown(1.0), estimate.bar(10.0, 40.0)) == (40.0, "#" * 10 + "-" * 10)

@@ -1,30 +1,19 @@
 """Failures: errors of a gpu.module wait for its last target, and like ones are shown together."""
 
 from unit.build.test_diagnosis import failure
+from unit.projects import build_report, step_report
 
 from gpubuild.cli.console import Failures, closing_lines
 from gpubuild.errors import GpubuildError, StepError, ToolNotFoundError
 from gpubuild.model.events import PlanGrew, StepFinished, Waiting
-from gpubuild.model.result import STOPPED, BuildReport, Status, StepReport
+from gpubuild.model.result import STOPPED, Status, StepReport
 from gpubuild.model.step import StepKind
-from gpubuild.support.frozen import replace
 
 
 def compiled(target: str, error: GpubuildError | None = None, status: Status | None = None) -> StepReport:
-    return StepReport(
-        id=f"app/compile/k/{target}",
-        kind=StepKind.COMPILE,
-        program="app",
-        module="k",
-        target=target,
-        status=status or (Status.FAILED if error else Status.RAN),
-        error=error,
-    )
-
-
-def other(name: str, status: Status, error: GpubuildError | None = None, reason: str = "") -> StepReport:
-    said = {"status": status, "error": error, "reason": reason}
-    return StepReport(id=name, kind=StepKind.CC, program="", module="", target="", **said)
+    done = status or (Status.FAILED if error else Status.RAN)
+    step = {"kind": StepKind.COMPILE, "program": "app", "module": "k", "target": target}
+    return step_report(f"app/compile/k/{target}", done, error=error, **step)
 
 
 def plan(*targets: str) -> PlanGrew:
@@ -54,14 +43,15 @@ def test_what_waits_is_shown_when_the_build_is_interrupted() -> None:
 
 def test_what_several_steps_miss_is_told_once() -> None:
     failures = Failures()
-    missing = StepFinished(report=other("cc/a.c", Status.FAILED, ToolNotFoundError("no C compiler")))
-    assert len(failures.note(missing)) == 1
-    again = StepFinished(report=other("cc/b.c", Status.FAILED, ToolNotFoundError("no C compiler")))
-    assert failures.note(again) == []
+    missing = [
+        StepFinished(report=step_report(name, Status.FAILED, error=ToolNotFoundError("no C compiler")))
+        for name in ("cc/a.c", "cc/b.c")
+    ]
+    assert [len(failures.note(event)) for event in missing] == [1, 0]
 
 
 def closing(*steps: StepReport, programs: int = 1) -> list[str]:
-    return closing_lines(BuildReport(steps=steps, executables={}, seconds=0.0), programs=programs)
+    return closing_lines(build_report(*steps), programs=programs)
 
 
 def test_closing_lines_name_what_failed_and_what_was_not_tried() -> None:
@@ -69,10 +59,10 @@ def test_closing_lines_name_what_failed_and_what_was_not_tried() -> None:
     steps = (
         compiled("sm_60", error),
         compiled("cpu", error),
-        other("cc/a.c", Status.FAILED, error),
-        other("app/link", Status.SKIPPED, reason="cc/a.c failed"),
-        other("cc/b.c", Status.SKIPPED, reason=STOPPED),
-        *(other(f"cc/{n}.c", Status.SKIPPED, reason=STOPPED) for n in range(4)),
+        step_report("cc/a.c", Status.FAILED, error=error),
+        step_report("app/link", Status.SKIPPED, reason="cc/a.c failed"),
+        step_report("cc/b.c", Status.SKIPPED, reason=STOPPED),
+        *(step_report(f"cc/{n}.c", Status.SKIPPED, reason=STOPPED) for n in range(4)),
     )
     assert closing(*steps) == [
         "failed: app/compile/k/{sm_60,cpu}, cc/a.c",
@@ -80,6 +70,6 @@ def test_closing_lines_name_what_failed_and_what_was_not_tried() -> None:
     ]
     assert closing(compiled("cpu", error)) == ["failed: app/compile/k/cpu"]
     assert closing(compiled("cpu")) == []
-    outline = replace(other("outline/a.mlir", Status.FAILED, error), kind=StepKind.OUTLINE)
+    outline = step_report("outline/a.mlir", Status.FAILED, error=error, kind=StepKind.OUTLINE)
     assert closing(outline) == ["failed: outline/a.mlir"]
     assert "-k builds those" in closing(outline, programs=2)[1], "it keeps other programs from being built"

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from unit.projects import build_report, step_report
+
 from gpubuild.cli.build import exit_code
 from gpubuild.cli.json_document import STATUSES, build_document, dump, error_document
 from gpubuild.errors import ConfigError, Diagnostic, GpubuildError, Location, StepError, ToolNotFoundError
@@ -23,8 +25,7 @@ COMPILE = StepReport(
 
 
 def failed(error: GpubuildError) -> StepReport:
-    step = {"id": "cc/main.c", "kind": StepKind.CC, "program": "", "module": "", "target": ""}
-    return StepReport(**step, status=Status.FAILED, error=error)
+    return step_report("cc/main.c", Status.FAILED, error=error)
 
 
 def test_document_is_as_promised() -> None:
@@ -46,9 +47,7 @@ def test_document_is_as_promised() -> None:
 
 
 def test_a_failed_step_says_why() -> None:
-    report = BuildReport(
-        steps=(COMPILE, failed(StepError("cannot compile main.c", hint="fix it"))), executables={}, seconds=1
-    )
+    report = build_report(COMPILE, failed(StepError("cannot compile main.c", hint="fix it")))
     document = build_document(report, ["saxpy"])
     assert document["summary"]["ok"] is False
     assert document["steps"][1]["error"]["text"] == "cannot compile main.c\n  hint: fix it"
@@ -57,7 +56,7 @@ def test_a_failed_step_says_why() -> None:
 
 def test_exit_code_of_a_missing_tool() -> None:
     def report(*errors):
-        return BuildReport(steps=tuple(map(failed, errors)), executables={}, seconds=0)
+        return build_report(*map(failed, errors))
 
     assert exit_code(report(ToolNotFoundError("ptxas was not found"))) == 2
     assert exit_code(report(ToolNotFoundError("ptxas was not found"), StepError("bad"))) == 1

@@ -4,12 +4,13 @@ import io
 import time
 
 import pytest
+from unit.projects import build_report, step_report
 
 from gpubuild.cli.console import Console
 from gpubuild.cli.progress import LiveView, PlainView, make_view, summary_line
 from gpubuild.errors import StepError
 from gpubuild.model.events import BuildWarning, PlanGrew, StepFinished, StepStarted, Waiting
-from gpubuild.model.result import BuildReport, Status, StepReport
+from gpubuild.model.result import Status, StepReport
 from gpubuild.model.step import StepKind
 
 
@@ -19,8 +20,7 @@ class Terminal(io.StringIO):
 
 
 def report(status: Status, name: str = "saxpy/link", **more) -> StepReport:
-    fields = {"program": "saxpy", "module": "", "target": "", "seconds": 0.25} | more
-    return StepReport(id=name, kind=StepKind.LINK, status=status, **fields)
+    return step_report(name, status, **{"kind": StepKind.LINK, "program": "saxpy", "seconds": 0.25} | more)
 
 
 def plain(*events, explain: bool = False, to_err: bool = False, **options) -> tuple[str, str]:
@@ -60,23 +60,6 @@ def test_quiet_shows_errors_and_warnings_only() -> None:
     assert err == "error: it broke\nwarning: careful\n"
 
 
-@pytest.mark.parametrize(("status", "code"), [(Status.RAN, "\x1b[32m"), (Status.FAILED, "\x1b[31;1m")])
-def test_colour(status: Status, code: str) -> None:
-    event = StepFinished(report=report(status))
-    assert code in plain(event, color_out=True)[0]
-    assert "\x1b" not in plain(event)[0]
-
-
-def test_a_name_that_would_steer_the_terminal() -> None:
-    name = "saxpy/compile/k\x1b[2J\n\x9b/sm_60"
-    shown = r"saxpy/compile/k\x1b[2J\n\u009b/sm_60"
-    event = StepFinished(report=report(Status.UP_TO_DATE, name))
-    assert plain(event, verbose=True)[0] == f"up-to-date  {shown}\n"
-    with LiveView(Console(out=Terminal(), err=io.StringIO()), to_err=False, explain=False) as view:
-        view.on_event(StepStarted(id=name))
-        assert view._render().plain.endswith(shown)
-
-
 def test_only_a_terminal_gets_a_live_view() -> None:
     def view(**streams):
         options = {"out": io.StringIO(), "err": io.StringIO()} | streams
@@ -114,21 +97,17 @@ def test_live_view_keeps_the_end_of_an_id_on_a_narrow_terminal(monkeypatch: pyte
         assert len(row) == 30
 
 
-def build(*steps: StepReport, seconds: float = 0.0) -> BuildReport:
-    return BuildReport(steps=steps, executables={}, seconds=seconds)
-
-
 def test_summary() -> None:
     steps = (*[report(Status.RAN)] * 3, *[report(Status.UP_TO_DATE)] * 9)
-    assert summary_line(build(*steps, seconds=0.42)) == "12 steps: 3 ran, 9 up to date in 0.4 s"
-    assert summary_line(build(report(Status.HIT_LOCAL))) == "1 step: 1 from the cache in 0.0 s"
-    assert summary_line(build()) == "0 steps: nothing to do in 0.0 s"
+    assert summary_line(build_report(*steps, seconds=0.42)) == "12 steps: 3 ran, 9 up to date in 0.4 s"
+    assert summary_line(build_report(report(Status.HIT_LOCAL))) == "1 step: 1 from the cache in 0.0 s"
+    assert summary_line(build_report()) == "0 steps: nothing to do in 0.0 s"
 
 
 def test_summary_tells_what_the_cache_has_saved() -> None:
     """What steps took that ran, or that nobody had to look up, was not saved by it."""
     costly = [report(status, cost_seconds=1.5) for status in Status]
-    assert summary_line(build(*costly)).endswith(" in 0.0 s, 3.0 s saved")
+    assert summary_line(build_report(*costly)).endswith(" in 0.0 s, 3.0 s saved")
 
 
 def test_many_steps_with_one_reason() -> None:
@@ -136,14 +115,8 @@ def test_many_steps_with_one_reason() -> None:
     first = [report(Status.RAN, reason="first build")] * 30
     own = [report(Status.RAN, reason=f"a{n}.c changed") for n in range(30)]
     shared = [report(Status.RAN, reason=f"a{n}.c changed; ptxas changed: 12.8 → 12.9") for n in range(20)]
-    assert build(*first, *own, *shared[1:]).note == ""
-    assert build(*first, *own, *shared).note == "20 steps ran: ptxas changed: 12.8 → 12.9"
-
-
-def test_the_hit_rate_is_of_builds_that_looked_anything_up() -> None:
-    same, ran, hit = (report(s) for s in (Status.UP_TO_DATE, Status.RAN, Status.HIT_REMOTE))
-    assert build(same, same).hit_rate is None
-    assert build(same, same, hit, ran).hit_rate == 0.75
+    assert build_report(*first, *own, *shared[1:]).note == ""
+    assert build_report(*first, *own, *shared).note == "20 steps ran: ptxas changed: 12.8 → 12.9"
 
 
 def waiting(*names: str, seconds: float | None = None) -> dict[str, Waiting]:

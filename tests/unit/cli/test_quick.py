@@ -51,17 +51,6 @@ def test_arguments_mean_what_the_parser_says(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "found"),
-    [
-        (["-j2", "-tcpu", "-tsm_90"], {"jobs": ["2"], "targets": ["cpu", "sm_90"]}),
-        (["-DN=1", "-fx.yaml"], {"defines": ["N=1"], "file": ["x.yaml"]}),
-    ],
-)
-def test_values_may_follow_a_letter_at_once(arguments: list[str], found: dict[str, list[str]]) -> None:
-    assert quick.parse(arguments) == found
-
-
-@pytest.mark.parametrize(
     "arguments",
     [
         ["--trace", "x"],

@@ -161,23 +161,6 @@ def test_kind_chip_and_triple_follow(
     assert (target.kind, target.chip, target.triple) == (kind, chip, triple)
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ("0", 0),
-        ("4096", 4096),
-        ("2 GiB", 2 << 30),
-        ("2GiB", 2 << 30),
-        ("500 MB", 500_000_000),
-        ("1 KiB", 1024),
-    ],
-)
-def test_sizes(root: Path, size: str, expected: int) -> None:
-    text = minimal("{cpu: }") + f"cache: {{max_size: {size}}}\n"
-    own = CacheConfig(directory=root / "cache", max_size_bytes=expected)
-    assert loads(text, root / "targets.yaml").cache == own
-
-
 def test_words_mean_what_yaml_1_2_says(root: Path) -> None:
     """YAML 1.1 would read the names as true and false, and the flag as a sixty-based number."""
     text = """\

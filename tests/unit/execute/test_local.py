@@ -340,8 +340,3 @@ def test_a_killed_forker_is_an_error_not_a_hang(executor: LocalExecutor, tmp_pat
     for future in futures:
         error = future.exception(PATIENCE)
         assert isinstance(error, StepCrashedError) and "was killed" in error.message
-
-
-def test_at_least_one_worker() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        LocalExecutor(0)

@@ -3,13 +3,14 @@
 import json
 import random
 from itertools import combinations, pairwise
-from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from unit.projects import make_step, step_report
 
 from gpubuild.model.result import Status, StepReport
-from gpubuild.model.step import Input, Output, RuntimeParams, Step, StepKind
+from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.plan import Plan
 from gpubuild.report.diagram import (
     Diagram,
@@ -25,18 +26,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 EVIL = 'k<&"]\\\x01\n'
 
 
-def step(
-    name: str, *needs: str, kind: StepKind = StepKind.COMPILE, module: str = "", target: str = ""
-) -> Step:
-    return Step(
-        id=name,
-        kind=kind,
-        params=RuntimeParams(),
-        inputs=tuple(Input(name=f"in.{n}", path=Path(n), producer=n) for n in needs),
-        outputs=(Output(name="out", path=Path(f"{name}.out")),),
-        module=module,
-        target=target,
-    )
+def step(name: str, *needs: str, **fields: Any) -> Step:
+    return make_step(name, *needs, **{"kind": StepKind.COMPILE} | fields)
 
 
 PLAN = Plan(
@@ -52,8 +43,7 @@ PLAN = Plan(
 
 
 def report(name: str, status: Status, reason: str = "") -> StepReport:
-    kind = PLAN.steps[name].kind
-    return StepReport(id=name, kind=kind, program="", module="", target="", status=status, reason=reason)
+    return step_report(name, status, kind=PLAN.steps[name].kind, reason=reason)
 
 
 def drawn() -> Diagram:
@@ -67,14 +57,6 @@ def test_a_module_with_all_it_is_made_of_and_goes_into() -> None:
     assert {n.id for n in found.nodes} == set(PLAN.steps) - {"app/compile/other/cpu"}
     assert all(n.status is None for n in found.nodes)
     assert not any(e.maker == "app/compile/other/cpu" for e in found.edges)
-
-
-def test_titles_are_what_a_person_calls_a_step() -> None:
-    titles = {n.id: n.title for n in make_diagram(PLAN).nodes}
-    assert titles["outline/k.mlir"] == "k.mlir"
-    assert titles["app/compile/k/sm_90"] == "@k sm_90"
-    assert titles["app/bundle/k"] == "@k"
-    assert titles["app/link"] == "app"
 
 
 def test_svg_has_a_box_per_step_and_a_curve_per_edge() -> None:
@@ -122,13 +104,6 @@ def test_dot_and_mermaid_have_every_edge() -> None:
     assert "class n5 would_run" in draw_mermaid(diagram)
 
 
-def test_an_empty_diagram_is_still_a_picture() -> None:
-    nothing = Diagram(nodes=(), edges=())
-    assert arrange([], []) == {}
-    assert ElementTree.fromstring(draw_svg(nothing)).tag == f"{SVG}svg"
-    assert draw_dot(nothing).endswith("}\n")
-
-
 # ---- layout ----
 
 
@@ -152,26 +127,3 @@ def test_edges_go_right_and_nothing_overlaps(seed: int) -> None:
         assert all(below - above >= 1 - 1e-9 for above, below in pairwise(sorted(heights)))
     assert min(map(min, columns.values())) == pytest.approx(0)
     assert arrange(nodes, edges) == placed
-
-
-def test_a_fan_is_centred_on_its_hub_and_has_no_crossing() -> None:
-    # Two fans whose leaves are listed in turns: sorted apart, they need not cross.
-    nodes = ["a", "b", *(f"{hub}{i}" for i in range(3) for hub in "ba"), "end"]
-    edges = [(name[0], name) for name in nodes[2:-1]] + [(name, "end") for name in nodes[2:-1]]
-    placed = arrange(nodes, edges)
-    order = [n[0] for n in sorted(nodes[2:-1], key=lambda n: placed[n].height)]
-    assert order in (["a"] * 3 + ["b"] * 3, ["b"] * 3 + ["a"] * 3)
-    leaves = [placed[n].height for n in nodes[2:-1]]
-    assert placed["end"].height == pytest.approx(sum(leaves) / len(leaves))
-
-
-def test_each_column_is_spread_over_the_height_of_the_fullest() -> None:
-    """So that what is made of many steps stands beside them, not in the middle of the picture."""
-    nodes = [f"{name}{i}" for name in "abc" for i in range(4)] + ["a", "b", "c"]
-    placed = arrange(nodes, [(node, node[0]) for node in nodes[:-3]])
-    assert [placed[n].height for n in ("a", "b", "c")] == [1.5, 5.5, 9.5]
-
-
-def test_a_source_stands_beside_its_first_reader() -> None:
-    placed = arrange(["a", "b", "late", "c"], [("a", "b"), ("b", "c"), ("late", "c")])
-    assert placed["late"].column == placed["b"].column

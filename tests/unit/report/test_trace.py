@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from unit.projects import step_report
 
 from gpubuild.errors import UsageError
 from gpubuild.model.events import Event, Silent, StepFinished, StepStarted
 from gpubuild.model.job import StageTime
-from gpubuild.model.result import Status, StepReport
-from gpubuild.model.step import StepKind
+from gpubuild.model.result import Status
 from gpubuild.report.trace import Tracer
 from gpubuild.support.frozen import replace
 
@@ -24,11 +24,7 @@ class Clock:
 
 
 def finished(name: str, status: Status = Status.RAN, seconds: float = 0.5) -> StepFinished:
-    return StepFinished(
-        report=StepReport(
-            id=name, kind=StepKind.CC, program="", module="", target="", status=status, seconds=seconds
-        )
-    )
+    return StepFinished(report=step_report(name, status, seconds=seconds))
 
 
 def test_steps_side_by_side_are_in_lanes_of_their_own() -> None:

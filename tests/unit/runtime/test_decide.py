@@ -102,14 +102,6 @@ def test_a_module_loaded_later_must_fit_the_device(runtime: Runtime) -> None:
     )
 
 
-@pytest.mark.parametrize(("first", "device"), [("mgpuSetDefaultDevice(1);", "cuda"), ("", "cuda:1")])
-def test_set_default_device_or_an_ordinal_chooses_the_device(
-    runtime: Runtime, first: str, device: str
-) -> None:
-    done = runtime.run(first + ALLOCATE, device=device, cuda="9.0,8.0").ok()
-    assert done.called("cuMemAlloc") == ["cuMemAlloc ctx=1 16"]
-
-
 @pytest.mark.parametrize(
     ("device", "first", "other"),
     [("cuda", "pass", "mgpuSetDefaultDevice(1)"), ("cuda:1", "mgpuSetDefaultDevice(0)", "pass")],

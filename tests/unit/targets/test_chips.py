@@ -8,7 +8,7 @@ import pytest
 from unit.engine.device_steps import tools
 
 from gpubuild.errors import UsageError
-from gpubuild.targets.amd import AMD, gfx_version
+from gpubuild.targets.amd import AMD
 from gpubuild.targets.cpu import CPU, NATIVE
 from gpubuild.targets.nvidia import NVIDIA, ptx_features
 from gpubuild.targets.registry import kinds, of_name, of_triple, register, vendors
@@ -112,19 +112,6 @@ def test_ptx_version(chip: str, features: str, expected: str) -> None:
 )
 def test_subgroup_size(vendor: Vendor, chip: str, features: str, size: int) -> None:
     assert vendor.subgroup_size(chip, features) == size
-
-
-@pytest.mark.parametrize(
-    ("chip", "version"),
-    [
-        ("gfx90a", (9, 0, 10)),
-        ("gfx1100", (11, 0, 0)),
-        ("gfx9-4-generic", (9, 4, 0)),
-        ("gfx11-generic", (11, 0, 0)),
-    ],
-)
-def test_gfx_version(chip: str, version: tuple[int, int, int]) -> None:
-    assert gfx_version(chip) == version
 
 
 def test_every_gpu_chip_names_its_own_kind() -> None:

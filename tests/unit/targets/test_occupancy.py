@@ -60,14 +60,6 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert [vendor.occupancy("", 8, 0) for vendor in vendors()] == [None] * 4
 
 
-def test_more_registers_or_memory_never_help() -> None:
-    for chip in ("sm_60", "sm_90", "gfx90a", "gfx1100"):
-        by_registers = [estimate(chip, n, 0).percent for n in range(1, 256)]
-        by_memory = [estimate(chip, 16, n * 512).percent for n in range(96)]
-        assert by_registers == sorted(by_registers, reverse=True)
-        assert by_memory == sorted(by_memory, reverse=True)
-
-
 def test_every_amd_chip_against_llvm() -> None:
     """LLVM writes the waves per SIMD of a kernel with so many vector registers into its assembly."""
     binding = pytest.importorskip("llvmlite.binding")

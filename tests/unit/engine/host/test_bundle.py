@@ -17,7 +17,6 @@ from gpubuild.model.offload_binary import unpack
 from gpubuild.model.step import BundleParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.support.frozen import replace
-from gpubuild.targets.amd import AMD
 from gpubuild.targets.target import Target
 from gpubuild.targets.vendor import ImageKind, OffloadKind
 from gpubuild.toolchain.find import Toolchain
@@ -112,19 +111,6 @@ def test_code_that_no_fat_binary_can_have_is_an_error(tmp_path: Path) -> None:
     for tools, message in (({}, "nvfatbin was not found"), ({"nvfatbin": library}, "fatbinary elf")):
         with pytest.raises((StepError, ToolNotFoundError), match=message):
             run_step(tmp_path, StepKind.BUNDLE, fat, inputs(), ("binary",), tools)
-
-
-@pytest.mark.parametrize(
-    ("features", "expected"),
-    [
-        ("", "gfx90a"),
-        ("+xnack", "gfx90a:xnack+"),
-        ("-xnack,+sramecc", "gfx90a:sramecc+:xnack-"),
-        ("+wavefrontsize64, -xnack", "gfx90a:xnack-"),
-    ],
-)
-def test_target_id(features: str, expected: str) -> None:
-    assert AMD.arch("gfx90a", features) == expected
 
 
 @pytest.mark.parametrize(

@@ -148,11 +148,6 @@ def test_the_machine_is_that_of_the_build(tmp_path: Path) -> None:
     assert "p:32:32" not in llvm
 
 
-def test_vectors_of_several_dimensions_are_printed(tmp_path: Path) -> None:
-    text = "func.func @f(%v: vector<2x2xf32>) { vector.print %v : vector<2x2xf32>\n return }"
-    assert "@printF32" in lowered(tmp_path, text, ALONE).text("llvm")
-
-
 def test_what_cannot_be_lowered_points_into_the_users_file(tmp_path: Path) -> None:
     text = (
         "// one\n// two\nfunc.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {\n  return %x : tensor<4xf32>\n}\n"

@@ -58,14 +58,6 @@ def test_synchronous_operations_beside_asynchronous_ones(tmp_path: Path) -> None
     assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 4
 
 
-def test_asynchronous_shared_allocation_keeps_its_chain(tmp_path: Path) -> None:
-    lines = """ %t0 = gpu.wait async
- %s, %t1 = gpu.alloc async [%t0] host_shared (%n) : memref<?xf32>
- %t2 = gpu.dealloc async [%t1] %s : memref<?xf32>
- gpu.wait [%t2]"""
-    assert "mgpuMemFree" in calls(run_body(tmp_path, lines))
-
-
 def test_launches_in_every_form(tmp_path: Path) -> None:
     launch = "gpu.launch_func {} @saxpy_kernels::@saxpy blocks in (%n, %n, %n) threads in (%n, %n, %n)"
     lines = "\n".join(
@@ -81,23 +73,6 @@ def test_launches_in_every_form(tmp_path: Path) -> None:
     )
     found = calls(run_body(tmp_path, lines, "%n: index, %bytes: i32"))
     assert found.count("mgpuLaunchKernel") == 4
-
-
-def test_a_token_with_two_consumers_makes_two_streams(tmp_path: Path) -> None:
-    """Upstream would continue in one stream twice and destroy it twice."""
-    lines = """ %h = memref.alloc(%n) : memref<?xf32>
- %t0 = gpu.wait async
- %d, %t1 = gpu.alloc async [%t0] (%n) : memref<?xf32>
- %t2 = gpu.memcpy async [%t1] %d, %h : memref<?xf32>, memref<?xf32>
- %t3 = gpu.memcpy async [%t1] %h, %d : memref<?xf32>, memref<?xf32>
- gpu.wait [%t2, %t3]"""
-    llvm = run_body(tmp_path, lines)
-    found = calls(llvm)
-    assert found.count("mgpuStreamCreate") == found.count("mgpuStreamDestroy") == 2
-    destroyed = re.findall(r"@mgpuStreamDestroy\(ptr (%\w+)\)", llvm)
-    assert len(set(destroyed)) == 2
-    # The event for the second stream is recorded right after the allocation, before any copy.
-    assert found.index("mgpuEventRecord") < found.index("mgpuMemcpy")
 
 
 def test_the_host_waits_for_what_followed_a_token(tmp_path: Path) -> None:
@@ -321,16 +296,6 @@ def test_a_join_in_a_loop_waits_for_what_the_token_stands_for() -> None:
     assert loop.count("gpubuildStreamJoin") == 2
     # Events of upstream's would be recorded once and destroyed in every round.
     assert "mgpuEventDestroy" not in loop
-
-
-def test_tokens_in_other_blocks() -> None:
-    lines = """%a = gpu.wait async
-    cf.cond_br %p, ^one, ^two
-    ^one: gpu.wait [%a]
-    cf.br ^two
-    ^two: gpu.wait [%a]"""
-    found = runtime_calls(lowered(lines, "%p: i1"))
-    assert found.count("gpubuildStreamJoin") == found.count("mgpuStreamSynchronize") == 2
 
 
 # ---- memory spaces ----

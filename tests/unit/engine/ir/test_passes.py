@@ -18,7 +18,7 @@ from gpubuild.engine.ir.passes import (
     upstream,
     without_idle,
 )
-from gpubuild.errors import StepError, UsageError
+from gpubuild.errors import UsageError
 
 NESTED = """
 func.func @f(%c: i1) {
@@ -52,14 +52,6 @@ def note(op: ir.Operation, seen: Seen) -> None:
     seen.names.append(f"{op.name} {op.attributes['value'].value}" if "value" in op.attributes else op.name)
 
 
-def test_inner_operations_come_first() -> None:
-    with contexts.context():
-        seen = Seen()
-        table = {"scf.if": note, "arith.constant": note, "memref.load": note}
-        run_passes(contexts.parse(NESTED), [rewriting("note", table)], seen)
-    assert seen.names == ["arith.constant 1", "arith.constant 2", "scf.if", "scf.if", "arith.constant 3"]
-
-
 def test_what_a_rewrite_creates_is_not_visited() -> None:
     def double(op: ir.Operation, seen: Seen) -> None:
         note(op, seen)
@@ -70,18 +62,6 @@ def test_what_a_rewrite_creates_is_not_visited() -> None:
         module, seen = contexts.parse(NESTED), Seen()
         run_passes(module, [rewriting("double", {"arith.constant": double})], seen)
         assert len(seen.names) == 3 and str(module).count("arith.constant 7") == 3
-
-
-def test_an_error_ends_the_pass() -> None:
-    def fail(op: ir.Operation, seen: Seen) -> None:
-        note(op, seen)
-        raise StepError("no")
-
-    with contexts.context():
-        seen = Seen()
-        with pytest.raises(StepError, match="no"):
-            run_passes(contexts.parse(NESTED), [rewriting("fail", {"arith.constant": fail})], seen)
-    assert len(seen.names) == 1
 
 
 def test_blocks_that_nothing_reaches_are_left_alone() -> None:

@@ -92,11 +92,6 @@ def test_large_resources_are_files_named_after_their_content() -> None:
         assert f"= {named(data)}" in text
 
 
-def test_one_file_for_equal_data() -> None:
-    outputs = outlined(PROGRAM + section(w=LARGE, c=LARGE))
-    assert [name for name in outputs if name.startswith("resource.")] == [file_name(digest_bytes(LARGE))]
-
-
 def test_texts_depend_on_the_content_only() -> None:
     plain = outlined(PROGRAM + section(w=LARGE, c=OTHER))
     renamed = PROGRAM.replace("<w>", '<"my w">').replace("<c>", "<w>")
@@ -171,10 +166,6 @@ def test_wrong_data_have_a_place(data: str, message: str) -> None:
     assert found.message == message
     assert (found.location.file, found.location.line) == ("k.mlir", 2)
     assert "dense_resource<w>" in found.source_line
-
-
-def test_mlir_says_what_is_wrong_with_a_section() -> None:
-    assert refused(PROGRAM + section(w=LARGE, c=OTHER).replace("builtin:", "builtin")).location
 
 
 BUFFERIZE = "builtin.module(one-shot-bufferize{bufferize-function-boundaries})"
@@ -289,13 +280,6 @@ def test_host_passes_of_ones_own(tmp_path: Path) -> None:
     assert OTHER in ran.outputs["object"]
 
 
-def kernel_step(source: str, params: CompileParams, folder: Path) -> Ran:
-    outputs = outlined(source)
-    inputs = {"module": outputs["module.0.mlir"], "located": outputs["located.0.mlir"], "resource.0": OTHER}
-    wanted = ("llvm", "asm", "object", "info")
-    return in_child(run_step, folder, StepKind.COMPILE, params, inputs, wanted, tools())
-
-
 CPU = CompileParams(module="k", target=TARGETS["cpu"])
 
 
@@ -307,20 +291,6 @@ def test_code_for_another_linker_has_the_data(tmp_path: Path) -> None:
     ran = in_child(run_step, tmp_path, StepKind.COMPILE, given, inputs, wanted, tools())
     assert OTHER in ran.outputs["device"]
     assert OTHER in ran.outputs["object"]
-
-
-def test_a_vector_of_a_resource(tmp_path: Path) -> None:
-    source = f"""gpu.module @k {{
-      gpu.func @f(%out: memref<{N}xf32>) kernel {{
-        %c = arith.constant 0 : index
-        %v = arith.constant dense_resource<c> : vector<{N}xf32>
-        vector.store %v, %out[%c] : memref<{N}xf32>, vector<{N}xf32>
-        gpu.return
-      }}
-    }}
-    """
-    ran = kernel_step(source + section(c=OTHER), CPU, tmp_path)
-    assert "constant [" in ran.text("llvm") or "<float" in ran.text("llvm")
 
 
 # ---- the text of a section ----
@@ -344,12 +314,6 @@ def test_data_are_taken_out_of_the_section_only() -> None:
     }
     bare = section.replace(b"01020aFF", b"").replace(b'"0x0100000042"', b'"0x01000000"')
     assert text == SECTION_PROGRAM + bare + b"func.func @g() { return }"
-
-
-def test_the_last_of_two_sections_counts() -> None:
-    section = b'{-# dialect_resources: {builtin: {w: "0x04000000%b"}} #-}'
-    found = separate(section % b"01" + b"\n" + section % b"02")[1]
-    assert found == {"w": b"02"}
 
 
 @pytest.mark.parametrize(
@@ -406,13 +370,6 @@ def test_large_dense_constants_become_resources(kind: str, value: str, data: byt
     assert outputs.get(file_name(digest_bytes(data or b""))) == data
     if data is None and '"' in value:
         assert value[9:-2].upper() in host
-
-
-def test_large_dense_attributes_of_other_operations_stay() -> None:
-    value = f'dense<"0x{MANY.hex().upper()}">'
-    outputs = outlined(f"func.func private @f() attributes {{table = {value} : tensor<1048576xi8>}}")
-    assert value in outputs["host.mlir"].decode()
-    assert not [name for name in outputs if name.startswith("resource.")]
 
 
 def test_large_dense_constants_of_another_size_are_errors() -> None:

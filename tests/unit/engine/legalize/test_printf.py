@@ -4,7 +4,6 @@ import re
 
 import pytest
 from unit.engine.device_steps import Compiled, compile_module, kernel, outline_source
-from unit.engine.legalized import prepared
 from unit.engine.steps import refused
 
 from gpubuild.engine.backends.amd import printf
@@ -84,12 +83,6 @@ def test_amd_formats_say_what_was_written(written: str, found: str, values: list
     )
 
 
-def test_amd_formats_keep_their_values_beside_a_backslash() -> None:
-    built = compile_module(kernel(r'gpu.printf "%d\5Cn%% %d\0A", %n, %n : i32, i32'), "gfx90a")
-    assert formats(built)[0].endswith(",%d%cn%% %d\n")
-    assert re.findall(r"store i64 (\S+), ptr addrspace\(1\) %\w+(?:\.i\d*)?, align 4", built.llvm)[1] == "92"
-
-
 def test_an_empty_message_is_none() -> None:
     assert formats(compile_module(kernel('gpu.printf ""'), "gfx90a")) == []
 
@@ -159,9 +152,3 @@ def test_conversions(text: str, bits: list[int | None]) -> None:
 def test_what_cannot_be_printed(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         conversions(text)
-
-
-@pytest.mark.parametrize(("form", "given"), [("%d", "%n : i32"), ("%lu", "%i : index"), ("%f", "%x : f32")])
-def test_what_fits_stays(form: str, given: str) -> None:
-    text = prepared(f'gpu.printf "{form}", {given}')
-    assert "arith." not in text

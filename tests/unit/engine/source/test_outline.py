@@ -157,11 +157,6 @@ def test_inline_launches_bring_the_symbols_they_use_and_keep_constants() -> None
     assert "gpu.container_module" in written["host.mlir"]
 
 
-def test_located_text_points_into_the_source() -> None:
-    located = outline_source(INLINE, name="dir/run.mlir")["located.0.mlir"]
-    assert 'loc("dir/run.mlir":12:14)' in located
-
-
 @pytest.mark.parametrize("text", [TWO, INLINE])
 def test_a_comment_changes_numbers_of_lines_only(text: str) -> None:
     """So a table of places with new numbers is the one that outlining would write."""

@@ -181,24 +181,3 @@ def test_what_is_told_and_what_is_the_users_own() -> None:
         return list(map(int, re.findall(r"\d+", text)[:2]))
 
     assert sorted(in_child(told, TEXT), key=by_place) == TOLD
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("maxntid", "nvvm.maxntid"),
-        ("nvmm.maxntid", "nvvm.maxntid"),
-        ("nvvm.known_block_size", "known_block_size"),
-        ("known_block_sizes", "known_block_size"),
-        ("knownBlockSize", "known_block_size"),
-        ("block_size", "known_block_size"),
-        ("rocdl.reqd_workgroup_size", "rocdl.reqd_work_group_size"),
-        ("gpu.kernal", "gpu.kernel"),
-        ("kernel_name", ""),
-        ("author", ""),
-        ("kernels.kernel", ""),
-        ("tune.block_size", ""),
-    ],
-)
-def test_what_was_meant(name: str, meant: str) -> None:
-    assert source_checks.closest(name, (*source_checks._KERNEL, *source_checks._FUNCTION)) == meant

@@ -207,36 +207,22 @@ int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return 0;
 }
-int cuMemsetD32Async(uint64_t address, unsigned value, size_t count, void *stream) {
-    CALLED(cuMemsetD32Async, " 0x%x %zu stream=%p", value, count, stream);
-    set_parts((void *)address, 4, &value, 4, count);
-    return 0;
-}
-int cuMemsetD16Async(uint64_t address, unsigned short value, size_t count, void *stream) {
-    CALLED(cuMemsetD16Async, " 0x%x %zu stream=%p", value, count, stream);
-    set_parts((void *)address, 2, &value, 2, count);
-    return 0;
-}
-int cuMemsetD8Async(uint64_t address, unsigned char value, size_t count, void *stream) {
-    CALLED(cuMemsetD8Async, " 0x%x %zu stream=%p", value, count, stream);
-    set_parts((void *)address, 1, &value, 1, count);
-    return 0;
-}
-int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t width, size_t height, void *stream) {
-    CALLED(cuMemsetD2D32Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts((void *)address, pitch, &value, 4, height);
-    return 0;
-}
-int cuMemsetD2D16Async(uint64_t address, size_t pitch, unsigned short value, size_t width, size_t height, void *stream) {
-    CALLED(cuMemsetD2D16Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts((void *)address, pitch, &value, 2, height);
-    return 0;
-}
-int cuMemsetD2D8Async(uint64_t address, size_t pitch, unsigned char value, size_t width, size_t height, void *stream) {
-    CALLED(cuMemsetD2D8Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream);
-    set_parts((void *)address, pitch, &value, 1, height);
-    return 0;
-}
+/* Fills with elements of one size: of a row, and of one element in each of `height` rows. */
+#define MEMSETS(bits, type)                                                                                   \
+    int cuMemsetD##bits##Async(uint64_t address, type value, size_t count, void *stream) {                    \
+        CALLED(cuMemsetD##bits##Async, " 0x%x %zu stream=%p", value, count, stream);                          \
+        set_parts((void *)address, sizeof value, &value, sizeof value, count);                                \
+        return 0;                                                                                             \
+    }                                                                                                         \
+    int cuMemsetD2D##bits##Async(uint64_t address, size_t pitch, type value, size_t width, size_t height,     \
+                                 void *stream) {                                                              \
+        CALLED(cuMemsetD2D##bits##Async, " 0x%x %zu %zux%zu stream=%p", value, pitch, width, height, stream); \
+        set_parts((void *)address, pitch, &value, sizeof value, height);                                      \
+        return 0;                                                                                             \
+    }
+MEMSETS(32, unsigned)
+MEMSETS(16, unsigned short)
+MEMSETS(8, unsigned char)
 CALL(cuMemHostRegister, _v2, (void *address, size_t bytes, unsigned flags), " %zu flags=%u", bytes, flags)
 CALL(cuMemHostUnregister, , (void *address), "")
 int cuMemHostGetDevicePointer_v2(uint64_t *found, void *address, unsigned flags) {

@@ -18,7 +18,6 @@ from unit.engine.device_steps import compile_module, kernel
 from gpubuild.engine.backends.amd import ocml
 from gpubuild.engine.backends.cpu import compiler_rt
 from gpubuild.engine.ir import llvm
-from gpubuild.engine.mathlib import range_reduction
 
 # Worst errors in units in the last place; docs/how-to/device-libraries.md says the same.
 BOUNDS: dict[tuple[str, str], float] = {
@@ -205,23 +204,6 @@ def table() -> list[str]:
 def test_the_documentation_says_so() -> None:
     page = Path(__file__).parents[5] / "docs" / "how-to" / "device-libraries.md"
     assert "\n".join(table()) in page.read_text()
-
-
-def test_two_over_pi() -> None:
-    """The table, by Machin's formula in integers."""
-    one = 1 << 1400
-
-    def arc_tangent_of_inverse(n: int) -> int:
-        total, term, k = 0, one // n, 1
-        while term:
-            total += term // k if k % 4 == 1 else -(term // k)
-            term, k = term // (n * n), k + 2
-        return total
-
-    pi = 4 * (4 * arc_tangent_of_inverse(5) - arc_tangent_of_inverse(239))
-    digits = ((2 * one * one) // pi) >> (1400 - 64 * 19)
-    words = tuple((digits >> (64 * (18 - k))) % (1 << 64) for k in range(19))
-    assert (0, *words) == range_reduction._TWO_OVER_PI
 
 
 def test_only_what_is_asked_for() -> None:

@@ -5,15 +5,6 @@ def facts(name, waits="", calls=(), cluster=False):
     return FunctionFacts(name=name, waits=waits, calls=list(calls), cluster_barrier=cluster)
 
 
-def test_nothing_waits():
-    assert choose_tiers([facts("a", calls=["b"]), facts("b")])["a"] == TierChoice(tier=Tier.LOOP)
-
-
-def test_own_wait_is_the_reason():
-    chosen = choose_tiers([facts("a", "gpu.barrier", ["b"]), facts("b", "gpu.shuffle")])
-    assert chosen["a"].reason == "gpu.barrier"
-
-
 def test_wait_in_a_callee_of_a_callee_and_recursion():
     chosen = choose_tiers(
         [facts("a", calls=["b"]), facts("b", calls=["c", "b", "out"]), facts("c", "gpu.shuffle", ["a"])]

@@ -6,9 +6,7 @@ from unit.projects import TARGETS
 
 from gpubuild.engine.backends.cpu.compile import lower_text
 from gpubuild.engine.backends.cpu.image import escaped
-from gpubuild.engine.backends.cpu.lower import barriers, calls
 from gpubuild.engine.backends.cpu.lower.memory import size_in_bytes
-from gpubuild.engine.ir import contexts
 from gpubuild.errors import StepError
 from gpubuild.model.step import CompileParams
 
@@ -145,9 +143,3 @@ def test_printing_in_a_loop_takes_no_more_stack():
     )
     entry = text[text.index("@f(") : text.index("br label")]
     assert text.count("= alloca") == entry.count("= alloca") == 1
-
-
-@pytest.mark.parametrize("name", [*calls._REWRITES, *barriers._REWRITES])
-def test_operations_that_are_replaced_exist(name):
-    with contexts.context() as context:
-        assert context.is_registered_operation(name)
