@@ -25,6 +25,13 @@ _READ = [
     ("i8", (_LARGE, _MIDDLE), "memref<512x96xi8>"),
 ]
 _ROWS = 3
+_POSITION = (
+    "%x = gpu.global_id x",
+    "%y = gpu.global_id y",
+    "%inx = arith.cmpi ult, %x, %width : index",
+    "%iny = arith.cmpi ult, %y, %rows : index",
+    "%in = arith.andi %inx, %iny : i1",
+)
 
 
 class SumKernel:
@@ -39,6 +46,10 @@ class SumKernel:
             size * count - self.random.choice([0, 0, 1, size // 2])
             for size, count in zip(self.block, self.grid, strict=True)
         )
+        self.divided = self.random.random() < 0.3  # row and column are found by division of one id
+        if self.divided:
+            self.block = (self.random.choice([64, 80, 200]), 1)
+            self.grid = (-(-self.extents[0] * self.extents[1] // self.block[0]), 1)
         self._lines: list[str] = []
         self._made = 0
         self._counter = ""  # of the innermost loop
@@ -69,10 +80,8 @@ class SumKernel:
         read = ", ".join(f"%p{n}: {text}" for n, (_, _, text) in enumerate(_READ))
         known = f"attributes {{known_block_size = array<i32: {self.block[0]}, {self.block[1]}, 1>}} "
         constants = [f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3, 5, 15, 40)]
-        self._emit(*constants, "%x = gpu.global_id x", "%y = gpu.global_id y")
+        self._emit(*constants, *(self._divided() if self.divided else _POSITION))
         self._emit("%half = arith.shrui %x, %c1 : index")
-        self._emit("%inx = arith.cmpi ult, %x, %width : index", "%iny = arith.cmpi ult, %y, %rows : index")
-        self._emit("%in = arith.andi %inx, %iny : i1")
         waits = self.random.random() < 0.3
         for kind in ("f32", "i32", "f64"):
             self._values.append(
@@ -95,6 +104,22 @@ class SumKernel:
             + "\n".join(self._lines)
             + "\n}\n"
         )
+
+    def _divided(self) -> list[str]:
+        """The place of the work-item from its number."""
+        lines = ["%id = gpu.global_id x", "%all = arith.muli %width, %rows : index"]
+        lines += ["%in = arith.cmpi ult, %id, %all : index"]
+        sign, is_narrow = self.random.choice("us"), self.random.random() < 0.5
+        if is_narrow:
+            lines += ["%id32 = arith.index_cast %id : index to i32"]
+            lines += ["%width32 = arith.index_cast %width : index to i32"]
+        for name, op in (("%y", "div"), ("%x", "rem")):
+            if is_narrow:
+                lines += [f"{name}32 = arith.{op}{sign}i %id32, %width32 : i32"]
+                lines += [f"{name} = arith.index_cast {name}32 : i32 to index"]
+            else:
+                lines += [f"{name} = arith.{op}{sign}i %id, %width : index"]
+        return lines
 
     def _before(self) -> None:
         """Statements in front of the loop, whose values it uses."""
@@ -197,7 +222,7 @@ class SumKernel:
     def _index(self) -> None:
         """A sum of indices, one that was loaded, or the id of the work-item, read here."""
         if self.random.random() < 0.1:
-            self._indices[_LARGE].append(self._let("gpu.global_id x"))
+            self._indices[_LARGE].append("%x" if self.divided else self._let("gpu.global_id x"))
             return
         if self.random.random() < 0.3:
             number = self._let(f"arith.index_cast {self._of('i32')} : i32 to index")
