@@ -24,7 +24,8 @@ gpu.module @k {
     }
     gpu.return
   }
-  // Not where the divisor is small or loaded, where x is not in the dividend alone, or where work-items meet.
+  // Not where the divisor is small or loaded, where x is not in the dividend alone,
+  // where work-items have private memory, or where they meet.
   gpu.func @others(%c: memref<?xindex>, %n: index) kernel {
     %c2 = arith.constant 2 : index
     %c4 = arith.constant 4 : index
@@ -39,6 +40,17 @@ gpu.module @k {
     %below = arith.cmpi ult, %x, %n : index
     scf.if %below {
       memref.store %t, %c[%x] : memref<?xindex>
+    }
+    gpu.return
+  }
+  gpu.func @keeps(%c: memref<?xindex>, %n: index, %all: index, %step: index)
+      private(%own: memref<1xindex, #gpu.address_space<private>>) kernel {
+    %c0 = arith.constant 0 : index
+    %x = gpu.global_id x
+    memref.store %x, %own[%c0] : memref<1xindex, #gpu.address_space<private>>
+    scf.for %i = %x to %all step %step {
+      %row = arith.divui %i, %n : index
+      memref.store %row, %c[%i] : memref<?xindex>
     }
     gpu.return
   }
@@ -105,6 +117,8 @@ gpu.module @k {
 // CHECK: } else {
 // CHECK: arith.divui
 // CHECK-LABEL: gpu.func @others.workgroup
+// CHECK-NOT: scf.while
+// CHECK-LABEL: gpu.func @keeps
 // CHECK-NOT: scf.while
 // CHECK-LABEL: gpu.func @meets.workgroup
 // CHECK-NOT: scf.while

@@ -30,7 +30,7 @@ from gpubuild.engine.backends.cpu.fission.uniformity import (
     terminator,
 )
 from gpubuild.engine.ir.builder import Compare, Emitter, replace
-from gpubuild.engine.ir.query import constant_integer, defining_op, scalar_bits
+from gpubuild.engine.ir.query import attributions, constant_integer, defining_op, scalar_bits
 
 _QUOTIENTS = frozenset({"arith.divsi", "arith.divui", "arith.floordivsi"})
 _REMAINDERS = frozenset({"arith.remsi", "arith.remui"})
@@ -63,7 +63,7 @@ def divided_ids(function: ir.Operation) -> list[ir.Operation]:
     if len(function.regions[0].blocks) != 1 or not (found := _divisions(function)):
         return []
     inside = nested(function)
-    if len(inside) > _MOST_OPERATIONS or not all(map(_may_move, inside)):
+    if len(inside) > _MOST_OPERATIONS or not all(map(_may_move, inside)) or attributions(function)[1]:
         return []
     sources, loop = _Sources(function.regions[0].blocks[0]), _grid_loop(function)
     if loop is not None:
@@ -127,8 +127,8 @@ def _open(entry: ir.Block, loop: ir.Operation) -> ir.Block:
 
 
 def _may_move(op: ir.Operation) -> bool:
-    """Return whether another work-item can run ``op``: it reads no other ids, and does not meet others."""
-    if op.name == "memref.alloca":  # it would be a new one in each part
+    """Return whether another work-item can run ``op``: no other ids, no private memory, no meeting."""
+    if op.name == "memref.alloca":
         return False
     return op.name in _MOVABLE or op.name.partition(".")[0] in _DIALECTS
 
