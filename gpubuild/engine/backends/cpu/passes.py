@@ -174,6 +174,7 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="refuse-fission", run=refuse_unknown),
     _each("tree-reductions", shorten_trees),
     Pass(name="fission", run=fission),
+    all_reduce.EXPAND_IN_FUNCTIONS,
 )
 TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory

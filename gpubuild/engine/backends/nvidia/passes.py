@@ -122,6 +122,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
+        all_reduce.EXPAND_IN_FUNCTIONS,
         memory_ops.WIDEN_PARAMETERS,
         *EXPAND_TYPES,
         arith_expansions.extrema_to_llvm(ops.propagates_nan),
