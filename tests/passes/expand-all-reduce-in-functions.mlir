@@ -14,14 +14,8 @@ gpu.module @k {
 }
 
 // Upstream's conversion looks into kernels only.
-// X86-64-V3-LABEL: func.func private @called
-// X86-64-V3-COUNT-5: gpu.shuffle {{ *}}idx
-// X86-64-V3: gpu.barrier
-// X86-64-V3: gpu.func @f
-// X86-64-V3: gpu.all_reduce
-
-// SM_90-LABEL: func.func private @called
-// SM_90-COUNT-5: gpu.shuffle {{ *}}idx
-// SM_90: gpu.barrier
-// SM_90: gpu.func @f
-// SM_90: gpu.all_reduce
+// CHECK-LABEL: func.func private @called
+// CHECK-COUNT-5: gpu.shuffle {{ *}}idx
+// CHECK: gpu.barrier
+// CHECK: gpu.func @f
+// CHECK: gpu.all_reduce

@@ -182,6 +182,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     workarounds.KEEP_SIGNED_ZEROS,
     workarounds.FLOOR_WIDE_INTEGERS,
     memory_ops.EXPAND_SHAPES,
+    memory_ops.EXCHANGE_VALUES,
     # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
     upstream(
         "lower-to-llvm",
