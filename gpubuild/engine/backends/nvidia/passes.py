@@ -145,7 +145,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     mark_kernels("nvvm.kernel"),
     flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
-    ops.ALIGN_WORKGROUP_MEMORY,
+    ops.ALIGN_VARIABLES,
     CALL_LIBRARIES_DIRECTLY,
     workarounds.INLINE_ODD_SIGNATURES,
 )  # fmt: skip
