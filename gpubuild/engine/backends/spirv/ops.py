@@ -28,6 +28,7 @@ from gpubuild.engine.ir.query import (
     matching,
     operations,
     scalar_bits,
+    shaped_like,
     symbol_name,
 )
 from gpubuild.engine.legalize import matrices, unsupported_ops
@@ -247,6 +248,15 @@ def _expand_float_atomic(op: ir.Operation, _: Lowering) -> None:
     emit.replace(atomic.results[0])
 
 
+def _convert_by_f32(op: ir.Operation, _: Lowering) -> None:
+    """Convert an integer to bf16 by way of f32: upstream's emulation leaves such conversions."""
+    kind = op.results[0].type
+    if str(element_type(kind)) == "bf16":
+        emit = Emitter(op)
+        wide = emit.value(op.name, [op.operands[0]], shaped_like(kind, ir.F32Type.get()))
+        emit.replace(emit.value("arith.truncf", [wide], kind))
+
+
 def _erase(op: ir.Operation, _: Lowering) -> None:
     op.erase()
 
@@ -262,6 +272,9 @@ def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
 
 
 EXPAND_FLOAT_ATOMICS = rewriting("expand-float-atomics", {"memref.atomic_rmw": _expand_float_atomic})
+INTEGERS_TO_BF16 = rewriting(
+    "integers-to-bf16", {"arith.sitofp": _convert_by_f32, "arith.uitofp": _convert_by_f32}
+)
 DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affine.prefetch": _erase})
 EXPAND_MATRICES: Pass[GpuLowering] = Pass(name="expand-matrices", run=_expand_matrices)
 EXPAND_PRINTF = rewriting("messages-to-opencl", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})
