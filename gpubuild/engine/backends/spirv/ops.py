@@ -249,7 +249,7 @@ def _expand_float_atomic(op: ir.Operation, _: Lowering) -> None:
 
 
 def _convert_by_f32(op: ir.Operation, _: Lowering) -> None:
-    """Convert an integer to bf16 by way of f32: upstream's emulation leaves such conversions."""
+    """Convert an integer to bf16 through f32: upstream's emulation leaves such conversions."""
     kind = op.results[0].type
     if str(element_type(kind)) == "bf16":
         emit = Emitter(op)
