@@ -73,6 +73,29 @@ def test_barriers_in_called_functions(kernels):
     np.testing.assert_array_equal(out, np.tile((np.arange(32) + 2) % 32, 2))
 
 
+def test_reductions_in_called_functions(device, tmp_path):
+    text = """gpu.module @k {
+      func.func private @sum(%v: i64) -> i64 {
+        %r = gpu.all_reduce add %v uniform {} : (i64) -> (i64)
+        return %r : i64
+      }
+      gpu.func @f(%out: memref<?xi64>) kernel {
+        %t = gpu.thread_id x
+        %i = arith.index_cast %t : index to i64
+        %a = func.call @sum(%i) : (i64) -> i64
+        %b = arith.addi %a, %i : i64
+        %c = func.call @sum(%b) : (i64) -> i64
+        memref.store %c, %out[%t] : memref<?xi64>
+        gpu.return
+      }
+    }"""
+    module = device.load(compile_module(text, tmp_path, located=False, opt_level=0))
+    for fibers in (False, True):
+        out = np.zeros(70, np.int64)
+        module.launch("f", 1, 70, out, fibers=fibers)
+        assert (out == 71 * sum(range(70))).all()
+
+
 def test_parameters_of_every_width(kernels):
     out = np.zeros(9, np.float64)
     bf16 = np.uint16(0xC020)  # -2.5

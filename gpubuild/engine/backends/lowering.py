@@ -215,6 +215,7 @@ TO_LOOPS: Pass[GpuLowering] = upstream(
 )
 TO_BLOCKS: tuple[Pass[GpuLowering], ...] = (
     memory_ops.EXPAND_SHAPES,
+    memory_ops.EXCHANGE_VALUES,
     upstream(
         "lower-to-blocks",
         "builtin.module(gpu.module(convert-scf-to-cf,expand-strided-metadata,lower-affine,"

@@ -71,6 +71,7 @@ LEGALIZE: tuple[Pass[_HostLowering], ...] = (
     memory_ops.EXPAND_CASTS,
     memory_ops.EXPAND_REALLOC,
     memory_ops.EXPAND_SHAPES,
+    memory_ops.EXCHANGE_VALUES,
     booleans.lower_structured("func.func"),
     Pass(name="check-operations", run=_check),
     memory_ops.PASS_POINTERS,

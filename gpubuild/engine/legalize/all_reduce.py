@@ -112,6 +112,15 @@ def _expand(op: ir.Operation, state: Legalization) -> None:
     emit.replace(emit.loop(count, [start], add_subgroup, lower=emit.constant(1))[0])
 
 
+def _expand_in_function(op: ir.Operation, state: Legalization) -> None:
+    """Expand ``op`` where upstream's conversion, which looks into kernels only, leaves it."""
+    around = op.parent.operation
+    while around.name not in ("gpu.func", "func.func"):
+        around = around.parent.operation
+    if around.name == "func.func":
+        _expand(op, state)
+
+
 def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Type]:
     """Add workgroup memory of ``count`` elements to the gpu.module; return its name and type."""
     body = kernel_module(op).regions[0].blocks[0]
@@ -134,3 +143,4 @@ def _memory(op: ir.Operation, element: ir.Type, count: int) -> tuple[str, ir.Typ
 WIDEN = rewriting("widen-all-reduce", {"gpu.all_reduce": _widen})
 SEPARATE = rewriting("separate-all-reduces", {"gpu.all_reduce": _separate})
 EXPAND = rewriting("expand-all-reduce", {"gpu.all_reduce": _expand})
+EXPAND_IN_FUNCTIONS = rewriting("expand-all-reduce-in-functions", {"gpu.all_reduce": _expand_in_function})

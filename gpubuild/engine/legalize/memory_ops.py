@@ -5,7 +5,8 @@ memory becomes a variable, which exists once for each workgroup. The memory that
 returns is loaded and stored as vectors: upstream assumes memory to be aligned like a vector, and rows to be
 padded to a power of two. ``memref.copy`` of views with gaps would become a call of a host function.
 ``memref.expand_shape`` of a dimension into several of unknown extents stops upstream's conversion. Atomic
-products and regions on floats become forms that targets have instructions for.
+products, regions on floats and regions that set a value from outside become forms that targets have
+instructions for.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from gpubuild.engine.ir import contexts
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.memrefs import metadata, reinterpreted
 from gpubuild.engine.ir.passes import Lowering, Pass, contains, rewriting, upstream
-from gpubuild.engine.ir.query import is_contiguous, is_kernel, operations, scalar_bits, terminator
+from gpubuild.engine.ir.query import is_contiguous, is_kernel, is_outside, operations, scalar_bits, terminator
 from gpubuild.engine.legalize.booleans import bytes_of
 from gpubuild.engine.legalize.workgroup import WORKGROUP_SPACES
 
 _CAST = "vector.type_cast"
 _VARIABLE = "gpubuild.workgroup.{}"
 _PRODUCTS = {12: "arith.mulf", 13: "arith.muli"}  # enum AtomicRMWKind
+_ASSIGN = 3
 
 
 def _use_elements(cast: ir.Operation) -> None:
@@ -139,6 +141,18 @@ def _use_integers(op: ir.Operation, _: Lowering) -> None:
     emit.replace(emit.value("arith.bitcast", [atomic.results[0]], element))
 
 
+def _exchange(op: ir.Operation, _: Lowering) -> None:
+    """Make an exchange of a ``memref.generic_atomic_rmw`` that yields a value from outside its region.
+
+    Upstream's conversion lacks it. Such regions are what folding leaves of a product with zero.
+    """
+    value = terminator(op.regions[0].blocks[0]).operands[0]
+    if is_outside(value, op):
+        kind = {"kind": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ASSIGN)}
+        emit = Emitter(op)
+        emit.replace(emit.value("memref.atomic_rmw", [value, *op.operands], value.type, kind))
+
+
 def _with_element(memory: ir.Type, element: ir.Type) -> ir.Type:
     return ir.MemRefType.get(memory.shape, element, memory.layout, memory.memory_space)
 
@@ -176,6 +190,7 @@ EXPAND_REALLOC: Pass[Lowering] = upstream(
 EXPAND_SHAPES = rewriting("expand-unknown-shapes", {"memref.expand_shape": _expand_shape})
 EXPAND_COPIES = rewriting("expand-copies", {"memref.copy": _expand_copy})
 EXPAND_ATOMIC_PRODUCTS = rewriting("expand-atomic-products", {"memref.atomic_rmw": _expand_product})
+EXCHANGE_VALUES = rewriting("exchange-values", {"memref.generic_atomic_rmw": _exchange})
 FLOAT_ATOMICS_TO_INTEGERS = rewriting(
     "float-atomics-to-integers", {"memref.generic_atomic_rmw": _use_integers}
 )

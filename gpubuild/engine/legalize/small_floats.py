@@ -150,7 +150,7 @@ def _truncate(op: ir.Operation, _: Lowering) -> None:
         return
     emit = Emitter(op)
     i32, f32 = _i32_and_f32(small)
-    bits = _f32_bits(emit, op.operands[0])
+    bits = f32_bits(emit, op.operands[0])
     magnitude = emit.binary("arith.andi", bits, emit.constant(_F32_MAGNITUDE, i32))
     rebased = emit.binary(
         "arith.subi", magnitude, emit.constant((_F32_BIAS - form.bias) << _F32_MANTISSA, i32)
@@ -212,7 +212,7 @@ def _from_f32_bits(emit: Emitter, bits: ir.Value, wanted: ir.Type) -> ir.Value:
     return emit.value("arith.extf" if wide else "arith.truncf", [value], wanted)
 
 
-def _f32_bits(emit: Emitter, value: ir.Value) -> ir.Value:
+def f32_bits(emit: Emitter, value: ir.Value) -> ir.Value:
     """Return ``value`` as bits of an f32 that rounds to the same small float."""
     i32, f32 = _i32_and_f32(value.type)
     width = ir.FloatType(element_type(value.type)).width
@@ -281,7 +281,7 @@ def _truncate_to_scale(op: ir.Operation) -> None:
     value, kind = op.operands[0], op.results[0].type
     emit = Emitter(op)
     i32, _ = _i32_and_f32(kind)
-    bits = _f32_bits(emit, value)
+    bits = f32_bits(emit, value)
     magnitude = emit.binary("arith.andi", bits, emit.constant(_F32_MAGNITUDE, i32))
     rounded = emit.binary("arith.addi", magnitude, emit.constant(_SMALLEST_SCALE, i32))
     exponent = emit.binary("arith.shrui", rounded, emit.constant(_F32_MANTISSA, i32))

@@ -57,6 +57,7 @@ _PATTERNS = {
     "calls": r"func\.call @(mix|look)",
     "calls that wait": r"func\.call @(next|further)",
     "known_block_size": r"known_block_size",
+    "ids read in control flow": r"^ +scf\.(if|for|while)(?s:.*?)gpu\.thread_id",
     "bounds checks": r"arith\.cmpi \w+, %(x|t|g|c\d+|ub|nx), %(x|t|g|c\d+|ub|nx) : index\n +scf\.if",
     "loops along rows": r"scf\.for %v\w+ = %\w+ to %n step %nx iter_args",
 }

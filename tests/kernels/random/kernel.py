@@ -9,6 +9,8 @@ at the end of some kernels, whose rounding has a bound.
 
 from __future__ import annotations
 
+import random
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +34,7 @@ _COMPARE = {"slt": np.less, "eq": np.equal, "sge": np.greater_equal, "ne": np.no
 _REAL_COMPARE = {"olt": np.less, "oeq": np.equal, "uge": np.greater_equal, "une": np.not_equal}
 _MATH = {"math.absi": ("i32", np.abs), "math.absf": ("f32", np.abs), "math.floor": ("f64", np.floor),
          "math.ceil": ("f32", np.ceil), "arith.negf": ("f64", np.negative)}  # fmt: skip
+_OWN_PLACE = re.compile(r"%[gtx]\b")
 _KNOWN = [(64,), (33,), (8, 4, 2), (48,), (7, 5), (1,), (256,)]
 
 
@@ -67,6 +70,7 @@ class RandomKernel(ControlFlow, Loops, Rows, Together, Memory, Vectors, KernelWr
 
     def __init__(self, seed: int, name: str, *, size: int = 3, lanes: int = SUBGROUP) -> None:
         super().__init__(seed)
+        self.places = random.Random(seed)
         self.lanes = lanes
         self.subgroups, self.whole = seed % 8 == 3, seed % 32 != 11
         self.calls = seed % 8 == 5
@@ -152,6 +156,17 @@ class RandomKernel(ControlFlow, Loops, Rows, Together, Memory, Vectors, KernelWr
         return Outputs(arrays=arrays, bound=bound)
 
     # ---- writing it ----
+
+    def _emit(self, *lines: str) -> None:
+        """Write ``lines``, and before some of them the place of the work-item again, by ids read there."""
+        for line in lines:
+            text, used = line, _OWN_PLACE.search(line)
+            if used and self.places.random() < 0.2:
+                self.count += 1
+                again = beginning(used[0]).strip()
+                super()._emit(re.sub(r"%\w+", rf"\g<0>_{self.count}", again))
+                text = re.sub(rf"{used[0]}\b", f"{used[0]}_{self.count}", line)
+            super()._emit(text)
 
     def _new(self, scope: Scope, kind: str, text: str, compute, lanes: int = 0) -> Value:
         """``compute`` gives the value of all work-items from the group."""

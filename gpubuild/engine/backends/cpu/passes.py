@@ -185,6 +185,7 @@ FISSION: tuple[Pass[CpuLowering], ...] = (
     Pass(name="refuse-fission", run=refuse_unknown),
     _each("tree-reductions", shorten_trees),
     Pass(name="fission", run=fission),
+    all_reduce.EXPAND_IN_FUNCTIONS,
 )
 TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     upstream("vectors-to-loops", "builtin.module(gpu.module(convert-vector-to-scf))"),  # makes private memory
@@ -192,6 +193,7 @@ TO_LLVM: tuple[Pass[CpuLowering], ...] = (
     workarounds.KEEP_SIGNED_ZEROS,
     workarounds.FLOOR_WIDE_INTEGERS,
     memory_ops.EXPAND_SHAPES,
+    memory_ops.EXCHANGE_VALUES,
     # As for NVIDIA, but nvvm ops stay: convert-nvvm-to-llvm would turn them into inline PTX.
     upstream(
         "lower-to-llvm",

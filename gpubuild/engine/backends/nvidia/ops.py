@@ -253,26 +253,29 @@ _ALIGNMENTS = (
     (("cp.async", "ldmatrix", "stmatrix", "nvvm.mma", "nvvm.wmma", "nvvm.wgmma"), 32),
 )
 _MBARRIER = "__mbarrier"  # upstream's name; it is no data
+_LARGE = 16  # bytes: LLVM aligns larger variables to as many and joins accesses, but its PTX does not say so
 
 
-def _align_workgroup_memory(module: ir.Module, state: GpuLowering) -> None:
-    """Align workgroup memory for the instructions of the module, which fail at run time if it is not."""
+def _align_variables(module: ir.Module, state: GpuLowering) -> None:
+    """Align variables for the instructions of the module, which fail at run time if they are not."""
     for kernels in contexts.gpu_modules(module):
-        variables = [op.operation for op in kernels.regions[0].blocks[0] if _is_workgroup_data(op.operation)]
+        variables = [op.operation for op in kernels.regions[0].blocks[0] if _is_data(op.operation)]
         if not variables:
             continue
         found = " ".join((*operation_names(kernels), state.source.text))  # the text has inline assembly
-        least = next((n for words, n in _ALIGNMENTS if any(word in found for word in words)), 0)
+        least = next((n for words, n in _ALIGNMENTS if any(word in found for word in words)), _LARGE)
         for op in variables:
+            in_workgroup = (
+                "addr_space" in op.attributes and op.attributes["addr_space"].value == _WORKGROUP_SPACE
+            )
+            needed = least if in_workgroup else _LARGE
             given = op.attributes["alignment"].value if "alignment" in op.attributes else 0
-            if given < least:
-                op.attributes["alignment"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), least)
+            if given < needed:
+                op.attributes["alignment"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), needed)
 
 
-def _is_workgroup_data(op: ir.Operation) -> bool:
-    if op.name != "llvm.mlir.global" or symbol_name(op).startswith(_MBARRIER):
-        return False
-    return "addr_space" in op.attributes and op.attributes["addr_space"].value == _WORKGROUP_SPACE
+def _is_data(op: ir.Operation) -> bool:
+    return op.name == "llvm.mlir.global" and not symbol_name(op).startswith(_MBARRIER)
 
 
-ALIGN_WORKGROUP_MEMORY: Pass[GpuLowering] = Pass(name="align-workgroup-memory", run=_align_workgroup_memory)
+ALIGN_VARIABLES: Pass[GpuLowering] = Pass(name="align-variables", run=_align_variables)

@@ -122,6 +122,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
         subgroup_reduce.EXPAND,
         all_reduce.WIDEN,
         all_reduce.SEPARATE,
+        all_reduce.EXPAND_IN_FUNCTIONS,
         memory_ops.WIDEN_PARAMETERS,
         *EXPAND_TYPES,
         arith_expansions.extrema_to_llvm(ops.propagates_nan),
@@ -144,7 +145,7 @@ PASSES: tuple[Pass[NvidiaLowering], ...] = (
     mark_kernels("nvvm.kernel"),
     flush_denormals(lambda target: "ftz" in target.flags),
     LINK_WORKGROUP_MEMORY,
-    ops.ALIGN_WORKGROUP_MEMORY,
+    ops.ALIGN_VARIABLES,
     CALL_LIBRARIES_DIRECTLY,
     workarounds.INLINE_ODD_SIGNATURES,
 )  # fmt: skip

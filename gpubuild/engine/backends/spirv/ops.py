@@ -28,9 +28,10 @@ from gpubuild.engine.ir.query import (
     matching,
     operations,
     scalar_bits,
+    shaped_like,
     symbol_name,
 )
-from gpubuild.engine.legalize import matrices, unsupported_ops
+from gpubuild.engine.legalize import matrices, small_floats, unsupported_ops
 from gpubuild.engine.legalize.printf import failed_assertion
 
 PRINTF = "_Z18__spirv_ocl_printfPU3AS2Kcz"
@@ -247,6 +248,22 @@ def _expand_float_atomic(op: ir.Operation, _: Lowering) -> None:
     emit.replace(atomic.results[0])
 
 
+def _convert_by_f32(op: ir.Operation, _: Lowering) -> None:
+    """Convert between bf16 and integers or f64 through f32: upstream's patterns know no others."""
+    value, kind = op.operands[0], op.results[0].type
+    given, wanted = (str(element_type(one)) for one in (value.type, kind))
+    emit, wide = Emitter(op), shaped_like(kind, ir.F32Type.get())
+    if op.name == "arith.extf":
+        if (given, wanted) == ("bf16", "f64"):
+            emit.replace(emit.value(op.name, [emit.value(op.name, [value], wide)], kind))
+    elif wanted == "bf16" and given != "f32":
+        if op.name == "arith.truncf":
+            near = emit.value("arith.bitcast", [small_floats.f32_bits(emit, value)], wide)
+        else:
+            near = emit.value(op.name, [value], wide)
+        emit.replace(emit.value("arith.truncf", [near], kind))
+
+
 def _erase(op: ir.Operation, _: Lowering) -> None:
     op.erase()
 
@@ -262,6 +279,8 @@ def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
 
 
 EXPAND_FLOAT_ATOMICS = rewriting("expand-float-atomics", {"memref.atomic_rmw": _expand_float_atomic})
+_CONVERSIONS = ("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf")
+CONVERT_BF16_BY_F32 = rewriting("convert-bf16-by-f32", dict.fromkeys(_CONVERSIONS, _convert_by_f32))
 DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affine.prefetch": _erase})
 EXPAND_MATRICES: Pass[GpuLowering] = Pass(name="expand-matrices", run=_expand_matrices)
 EXPAND_PRINTF = rewriting("messages-to-opencl", {"gpu.printf": _expand_printf, "cf.assert": _expand_assert})
