@@ -24,7 +24,6 @@ from fault.dask_builds import (
 from fault.dask_cluster import PATIENCE, Cluster, children, wait_until
 from variants import VARIANTS
 
-
 Suffering = tuple[Cluster, list[Popen[bytes]]]
 
 
