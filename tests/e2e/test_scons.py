@@ -138,26 +138,32 @@ def test_a_failing_step_fails_alone_under_k(project: Path) -> None:
     assert run_on_cpu(project / "build/scale/scale").out == OK
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('"scale", ', '"scael", ', "did you mean 'scale'?"),
-        ('"targets.yaml"', '"target.yaml"', "target.yaml: error: cannot read the project file"),
-        ('"targets.yaml"', '["scale.mlir", "main.c"]', "a project file is expected, not scale.mlir, main.c"),
-        ('"targets.yaml"', '"build"', "a project file is expected, not build"),
-        ('"scale", ', '["scale"], ', "the name of a program is a text, not ['scale']"),
-        ('"targets.yaml"', '"targets.yaml", opt_level=2', "there is no argument 'opt_level'"),
-        ('"targets.yaml"', 'GPUBUILD_DIRS="#x"', "did you mean 'GPUBUILD_DIR'?"),
-        ('"targets.yaml"', 'GPUBUILD_DEFINES=["A"]', "GPUBUILD_DEFINES is a dictionary such as"),
-    ],
-)
-def test_mistakes_in_the_sconstruct(project: Path, old: str, new: str, message: str) -> None:
-    edit(project / "SConstruct", old, new)
+MISTAKES = {
+    '"scael", "targets.yaml"': "did you mean 'scale'?",
+    '"scale", "target.yaml", GPUBUILD_DIR="#one"': "target.yaml: error: cannot read the project file",
+    '"scale", ["scale.mlir", "main.c"]': "a project file is expected, not scale.mlir, main.c",
+    '"scale", "build", GPUBUILD_DIR="#two"': "a project file is expected, not build",
+    '["scale"], "targets.yaml"': "the name of a program is a text, not ['scale']",
+    '"scale", "targets.yaml", opt_level=2': "there is no argument 'opt_level'",
+    '"scale", GPUBUILD_DIRS="#x"': "did you mean 'GPUBUILD_DIR'?",
+    '"scale", GPUBUILD_DEFINES=["A"]': "GPUBUILD_DEFINES is a dictionary such as",
+}
+
+
+def test_mistakes_in_the_sconstruct(project: Path) -> None:
+    """Each ends SCons; all but the last are caught."""
+    *caught, last = (f"env.GpuProgram({arguments})" for arguments in MISTAKES)
+    lines = [f"try: {call}\nexcept SystemExit as end: print('code', end.code)" for call in caught]
+    lines = ['env = Environment(tools=["default", "gpubuild"])', *lines, last]
+    (project / "SConstruct").write_text("\n".join(lines))
     outcome = scons(cwd=project)
-    assert outcome.code == 2
-    assert message in outcome.err
-    assert f'File "{project}/SConstruct", line 2' in outcome.err
+    assert (outcome.code, outcome.out) == (2, "code 2\n" * len(caught))
     assert "Traceback" not in outcome.err
+    for number, (text, said) in enumerate(
+        zip(MISTAKES.values(), outcome.err.split("scons: *** ")[1:], strict=True), 1
+    ):
+        assert text in said
+        assert f'File "{project}/SConstruct", line {2 * number}' in said
 
 
 def test_beside_ordinary_objects_and_in_a_subfolder(project: Path) -> None:
