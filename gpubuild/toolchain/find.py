@@ -132,13 +132,13 @@ class ToolRow:
 class Toolchain:
     """Finds tools, each once. ``memo`` is a file that keeps digests between processes.
 
-    With it, a file in the user's cache folder keeps them for other projects.
+    A file in the user's cache folder keeps them for other projects.
     """
 
     def __init__(self, settings: Settings, memo: Path | None = None) -> None:
         self._settings = settings
         shared = settings.user_cache / "tools.json" if settings.user_cache != NO_USER_CACHE else None
-        self._memo = Memo(memo, shared if memo is not None else None)
+        self._memo = Memo(memo, shared)
         self._found: dict[str, Tool | None] = {}
         self._problems: dict[str, str] = {}
         self._distributions: dict[str, Distribution | None] = {}

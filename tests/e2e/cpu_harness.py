@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from unit.engine.device_steps import in_child, tools
 from unit.engine.steps import run_step
 from unit.runtime import programs
 
 from gpubuild.engine.ir import contexts
 from gpubuild.model.step import CompileParams, StepKind
-from gpubuild.settings import Settings
 from gpubuild.targets.target import Target, cpu_triple
-from gpubuild.toolchain.find import Toolchain
 
 OUTPUTS = ("llvm", "asm", "object", "info")
+
+
+def linker() -> dict[str, tuple[str, ...]]:
+    """The tool that a compile step for CPUs needs."""
+    return tools(without=("ptxas", "libdevice"))
 
 
 def compile_module(
@@ -42,12 +46,17 @@ def compile_module(
     texts = {"module": canonical, **({"located": named} if located else {})}
     texts.update({f"lib.{i}": library for i, library in enumerate(libraries)})
     target = Target(name="cpu", kind="cpu", triple=cpu_triple("x86_64"), chip=chip, **options)
-    lld = Toolchain(Settings.from_environ()).require("ld.lld").command
     params = CompileParams(module=name, target=target)
-    ran = run_step(folder, StepKind.COMPILE, params, texts, OUTPUTS, {"ld.lld": lld})
+    ran = run_step(folder, StepKind.COMPILE, params, texts, OUTPUTS, linker())
     if warnings is not None:
         warnings += ran.result.result.warnings
     return folder / "job" / "out"
+
+
+def compile_in_child(text: str, folder: Path, **options) -> Path:
+    """The same in a process of its own, which may crash."""
+    linker()  # found here: what a child finds is found again in the next
+    return in_child(compile_module, text, folder, **options)
 
 
 def functions_of(out: Path) -> dict[str, str]:

@@ -255,7 +255,7 @@ def upstream_ptx(text: str, params: CompileParams) -> str:
 @pytest.mark.parametrize(
     ("group", "chip", "level"),
     [
-        *few(((group, "sm_90", 3) for group in PTX_GROUPS), 4),
+        *few(((group, "sm_90", 3) for group in PTX_GROUPS), 2),
         (EXAMPLE, "sm_60", 0),
         (EXAMPLE, "sm_60", 2),
         ("memref", "sm_60", 0),

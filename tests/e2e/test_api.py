@@ -9,7 +9,7 @@ import typing
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT, cpu_demo, execute, gpubuild, run_python
+from e2e.command import ROOT, cpu_demo, execute, gpubuild, run_python, shared_cache
 
 import gpubuild as package
 from gpubuild.errors import ConfigError, UsageError
@@ -42,8 +42,9 @@ def test_the_same_build_as_the_command_lines(
     project: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The command may be a wheel's, with the runtime library; with a named compiler both compile it.
-    compiler = {"GPUBUILD_CC": "cc"}
-    monkeypatch.setenv("GPUBUILD_CC", "cc")
+    variables = {"GPUBUILD_CC": "cc"} | shared_cache()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     loaded = package.load_project(project)
     assert (loaded.programs, "cpu" in loaded.targets) == (("scale",), True)
     seen: list[Event] = []
@@ -55,7 +56,7 @@ def test_the_same_build_as_the_command_lines(
     report = loaded.build(listener=Listener())
     assert report.ok
     assert len([e for e in seen if isinstance(e, StepFinished)]) == len(report.steps) == 9
-    again = gpubuild("build", "--json", cwd=project, env=compiler).document["steps"]
+    again = gpubuild("build", "--json", cwd=project, env=variables).document["steps"]
     assert [(s["id"], s["status"], s["reason"]) for s in again if s["status"] != "up-to-date"] == []
     (project / "main.c").write_text((project / "main.c").read_text() + "void broken(void) { return 1 }\n")
     with caplog.at_level(logging.INFO, logger="gpubuild"):

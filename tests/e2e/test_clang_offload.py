@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.command import ROOT, Outcome, execute, gpubuild, run_on_cpu
+from e2e.command import ROOT, Outcome, execute, gpubuild, quick_compiler, run_on_cpu
 from e2e.test_products import CPU, INTERFACE, UNLOADING, exports, product, write_project
 from unit.engine.host.test_offload_binary import llvm_tool
 from unit.engine.steps import run_step
@@ -184,6 +184,7 @@ def test_it_is_linked_the_same_everywhere(built: Built, tmp_path: Path) -> None:
 def test_an_export_is_linked_elsewhere(built: Built, shared_cache: dict[str, str]) -> None:
     gpubuild("export", "app", "-o", "out", cwd=built.folder, env=shared_cache, code=0)
     environment = {**os.environ, "CLANG_LINKER_WRAPPER": toolchain().require(WRAPPER).command[0]}
+    environment["CC"] = quick_compiler(built.folder)
     execute("sh", built.folder / "out/link.sh", env=environment)
     assert run_on_cpu(built.folder / "out/app").out == "two_modules: OK (sum of squares 85000)\n"
 

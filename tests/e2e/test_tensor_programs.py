@@ -124,13 +124,13 @@ def test_weights_on_a_device_are_freed_with_the_library(tmp_path: Path) -> None:
 
 def test_what_a_loop_carries_is_copied_back_before_it_is_freed(tmp_path: Path) -> None:
     """AddressSanitizer sees the copy: the result is right even where it comes too late."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc, whose AddressSanitizer this needs")
+    if shutil.which("cc") is None:
+        pytest.skip("no compiler of the system's, whose AddressSanitizer this needs")
     (tmp_path / "targets.yaml").write_text(
         "version: 1\ntargets: {sm_60: {}, cpu: {}}\nprograms:\n  loop:\n    pipeline: linalg\n"
         f"    sources: [{SOURCES}/loop.mlir, {SOURCES}/loop.c]\n    link: {{flags: [-fsanitize=address]}}\n"
     )
-    gpubuild("build", cwd=tmp_path, env={"GPUBUILD_CC": "gcc"} | shared_cache(), code=0)
+    gpubuild("build", cwd=tmp_path, env=shared_cache(), code=0)
     program = tmp_path / "build" / "loop" / "loop"
     assert run_on_cpu(program, ASAN_OPTIONS="detect_leaks=0") == Outcome(0, "0 wrong\n", "")
 

@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from e2e.command import ROOT
+from e2e.command import ROOT, seed
 from e2e.test_cmake_meson import MAIN, Project, block, find, meson_project
 
 PACKAGE = Path(__file__).parent / "wheel_project"
@@ -70,7 +70,10 @@ def build_wheel(folder: Path, env: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of a shell with the wheel's `gpubuild` and `python`, and a cache that is empty."""
+    """The variables of a shell with the wheel's `gpubuild` and `python`, and a cache with the runtime.
+
+    A wheel for any machine, without the runtime: .ci/release-dry-run uses the others.
+    """
     pytest.importorskip("hatchling")
     pytest.importorskip("pip")
     folder = tmp_path_factory.mktemp("wheel")
@@ -82,7 +85,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     # Without the .pth files there, so that an editable installation is not found.
     (site / "dependencies.pth").write_text("\n".join(packages) + "\n")
     pip = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "-q")
-    run(*pip, "--no-deps", "--no-index", build_wheel(folder, clean), cwd=folder, env=clean)
+    wheel = build_wheel(folder, clean | {"GPUBUILD_WHEEL": "any"})
+    run(*pip, "--no-deps", "--no-index", wheel, cwd=folder, env=clean)
+    seed(folder / "seeded")
+    (folder / "cache/gpubuild").mkdir(parents=True)
+    (folder / "seeded/cache").rename(folder / "cache/gpubuild/results")
     tools = (home / "bin", sysconfig.get_path("scripts"), "/usr/bin", "/bin")
     variables = {"PATH": os.pathsep.join(map(str, tools)), "XDG_CACHE_HOME": str(folder / "cache")}
     env = clean | variables | {"GPUBUILD_DEVICE": "cpu"}

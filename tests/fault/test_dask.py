@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from e2e.command import gpubuild
+from e2e.command import gpubuild, write
 from fault.dask_builds import (
     KERNEL,
     SOURCES,
@@ -19,21 +19,25 @@ from fault.dask_builds import (
     project_file,
     project_for,
     remote,
-    two_workers,
     workers,
 )
 from fault.dask_cluster import PATIENCE, Cluster, children, wait_until
 from variants import VARIANTS
 
+Suffering = tuple[Cluster, list[Popen[bytes]]]
+
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with two_workers(tmp_path_factory.mktemp("shared")) as cluster:
-        yield cluster
+def suffering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Suffering]:
+    """A cluster and the nannies of its two workers: the last test that uses it leaves nothing of it."""
+    with Cluster(tmp_path_factory.mktemp("suffering") / "cluster") as cluster:
+        nannies = [cluster.start_worker(name) for name in ("w1", "w2")]
+        cluster.wait_for_workers(2)
+        yield cluster, nannies
 
 
-def test_bytes_are_those_of_a_local_build(local: Path, shared: Cluster) -> None:
-    done = remote(local, shared, "two_workers", verify=0.2)
+def test_bytes_are_those_of_a_local_build(local: Path, suffering: Suffering) -> None:
+    done = remote(local, suffering[0], "two_workers", verify=0.2)
     assert done.code == 0, done.err
     assert set(workers(done)) == {"w1", "w2"}
     # Outline, compile, bundle and host of each source.
@@ -42,26 +46,22 @@ def test_bytes_are_those_of_a_local_build(local: Path, shared: Cluster) -> None:
     assert "on this machine" not in done.err
 
 
-def test_an_error_has_the_text_of_a_local_build(local: Path, shared: Cluster, tmp_path: Path) -> None:
-    bad = KERNEL.format(number=0).replace(
-        "%root = math.exp %new : f32", '%root = "nope.op"(%new) : (f32) -> f32'
-    )
+def test_an_error_has_the_text_of_a_local_build(suffering: Suffering, tmp_path: Path) -> None:
+    root = "%root = math.exp %new : f32"
     broken = {
-        "syntax": bad,
+        "syntax": KERNEL.format(number=0).replace(root, '%root = "nope.op"(%new) : (f32) -> f32'),
         "chip": KERNEL.format(number=1).replace("gpu.return", "rocdl.s.barrier\n gpu.return"),
     }
-    for name, text in broken.items():
-        project = tmp_path / name
-        project.mkdir()
-        (project / "k.mlir").write_text(text)
-        document = {"version": 1, "targets": {"sm_60": {}}, "programs": {"p": {"sources": ["k.mlir"]}}}
-        (project / "targets.yaml").write_text(json.dumps(document))
-        here = gpubuild("build", cwd=project, seeded=True)
-        there = remote(project, shared, "build")
-        assert here.code == there.code == 1
-        messages = [step["error"] for step in there.document["steps"] if "error" in step]
-        assert messages
-        assert all(error["message"] in here.err for error in messages), (here.err, messages)
+    write(tmp_path, {f"{name}.mlir": text for name, text in broken.items()})
+    programs = {name: {"sources": [f"{name}.mlir"]} for name in broken}
+    document = {"version": 1, "targets": {"sm_60": {}}, "programs": programs}
+    (tmp_path / "targets.yaml").write_text(json.dumps(document))
+    here = gpubuild("build", "-k", cwd=tmp_path, seeded=True, code=1)
+    there = remote(tmp_path, suffering[0], "build", "-k")
+    assert there.code == 1
+    messages = [step["error"]["message"] for step in there.document["steps"] if "error" in step]
+    assert len(messages) == len(broken)
+    assert all(message in here.err for message in messages), (here.err, messages)
 
 
 # What to kill, one after the other: each build has less of the cluster than the one before.
@@ -79,16 +79,7 @@ def _kill(pids: list[int]) -> int:
     return len(pids)
 
 
-@pytest.fixture(scope="module")
-def suffering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, list[Popen[bytes]]]]:
-    """A cluster and the nannies of its two workers: the last test that uses it leaves nothing of it."""
-    with Cluster(tmp_path_factory.mktemp("suffering") / "cluster") as cluster:
-        nannies = [cluster.start_worker(name) for name in ("w1", "w2")]
-        cluster.wait_for_workers(2)
-        yield cluster, nannies
-
-
-def test_a_worker_that_stops(local: Path, suffering: tuple[Cluster, list[Popen[bytes]]]) -> None:
+def test_a_worker_that_stops(local: Path, suffering: Suffering) -> None:
     """It neither answers nor goes away: the other worker and this machine do its steps."""
     cluster, (stopping, _) = suffering
     for when in ("in_mid_build", "before")[: 2 if VARIANTS else 1]:
@@ -99,7 +90,7 @@ def test_a_worker_that_stops(local: Path, suffering: tuple[Cluster, list[Popen[b
     cluster.stop(stopping, signal.SIGCONT)
 
 
-def test_ctrl_c_leaves_no_job(local: Path, suffering: tuple[Cluster, list[Popen[bytes]]]) -> None:
+def test_ctrl_c_leaves_no_job(local: Path, suffering: Suffering) -> None:
     """What workers have of it ends with them, as the next test sees."""
     cluster, nannies = suffering
     build = begin(project_for(local, cluster, "interrupted"))
@@ -112,7 +103,7 @@ def test_ctrl_c_leaves_no_job(local: Path, suffering: tuple[Cluster, list[Popen[
         cluster.stop(nanny, signal.SIGCONT)
 
 
-def test_kills_in_mid_build(local: Path, suffering: tuple[Cluster, list[Popen[bytes]]]) -> None:
+def test_kills_in_mid_build(local: Path, suffering: Suffering) -> None:
     cluster, nannies = suffering
     for what in KILLED if VARIANTS else ("workers", "scheduler"):
         waiting = {"no_worker": 60, "step": 100} if what == "workers" else {"connect": 2, "no_worker": 3}
@@ -126,50 +117,6 @@ def test_kills_in_mid_build(local: Path, suffering: tuple[Cluster, list[Popen[by
             cluster.wait_for_workers(before + 2)
     cluster.kill("dask_worker")
     wait_until(lambda: not cluster.processes())
-
-
-def test_workers_with_another_tool_get_no_step_of_it(local: Path, tmp_path: Path) -> None:
-    other = tmp_path / "ptxas"
-    other.write_text("#!/bin/sh\nexit 1\n")
-    other.chmod(0o755)
-    with Cluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("w1", "--no-nanny", GPUBUILD_PTXAS=str(other))
-        cluster.wait_for_workers(1)
-        done = remote(local, cluster, "other_ptxas")
-        assert done.code == 0, done.err
-        by_target = {step.get("target") for step in done.document["steps"] if "worker" in step}
-        assert by_target == {None, "gfx90a", "cpu"}
-        assert f"{SOURCES} steps ran on this machine: no worker has the same tools" in done.err
-        refused = remote(local, cluster, "no_fallback", "--no-fallback")
-        assert refused.code == 1
-        assert "no worker ran the step: no worker has the same tools" in refused.err + refused.out
-
-
-LIE = """
-import msgpack
-from gpubuild.execute import dask_worker as dask
-from gpubuild.model.digest import digest_bytes
-honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
-dask.honest = honest
-def lie(message):
-    worker, answer = honest(message)
-    answer = msgpack.unpackb(answer)
-    for number, blob in enumerate(answer["result"]["result"]["blobs"]):
-        answer["blobs"][number] += b" "
-        blob |= {"digest": digest_bytes(answer["blobs"][number]), "size_bytes": blob["size_bytes"] + 1}
-    return worker, msgpack.packb(answer)
-dask.run_message = lie
-"""
-
-
-def test_a_lying_worker_is_named(local: Path, tmp_path: Path) -> None:
-    (tmp_path / "lie.py").write_text(LIE)
-    with Cluster(tmp_path / "cluster") as cluster:
-        cluster.start_worker("liar", "--no-nanny", "--preload", str(tmp_path / "lie.py"))
-        done = remote(local, cluster, "lies", verify=1)
-    assert done.code == 1
-    assert "worker liar made other bytes than this machine: " in done.out
-    assert not outputs(local / "lies")
 
 
 @pytest.mark.parametrize(

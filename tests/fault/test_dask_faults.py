@@ -183,8 +183,8 @@ def test_latency_and_losses(local: Path, tmp_path: Path, scheme: str, point: int
         relayed = tmp_path / "relayed.json"
         relayed.write_text(cluster.file.read_text().replace(f"127.0.0.1:{port}", f"127.0.0.1:{far}"))
         cluster.file = relayed
-        cluster.start_worker("w1")
-        cluster.start_worker("w2")
+        for name in ("w1", "w2"):
+            cluster.start_worker(name, "--no-nanny")
         cluster.wait_for_workers(2)
         assert cluster.address == f"{scheme}://127.0.0.1:{far}"
         assert Build(local, cluster, f"{scheme}_{point}", **variables).check()

@@ -21,6 +21,7 @@ BAD = """
 import msgpack, os, time
 from distributed import get_worker
 from gpubuild.execute import dask_worker as dask, wire
+from gpubuild.model.digest import digest_bytes
 honest = getattr(dask, "honest", dask.run_message)  # Dask loads this twice
 dask.honest = honest
 def refuses(message):
@@ -40,6 +41,13 @@ def loses(message):
     if not os.path.exists(mark):
         get_worker().handlers["get_data"] = end
     return honest(message)
+def lies(message):
+    worker, answer = honest(message)
+    answer = msgpack.unpackb(answer)
+    for number, blob in enumerate(answer["result"]["result"]["blobs"]):
+        answer["blobs"][number] += b" "
+        blob |= {"digest": digest_bytes(answer["blobs"][number]), "size_bytes": blob["size_bytes"] + 1}
+    return worker, msgpack.packb(answer)
 def sleeps(message):
     time.sleep(100)
     return honest(message)
@@ -114,10 +122,18 @@ def executor(cluster: Cluster) -> str:
     return f"dask:{cluster.address}"
 
 
+@pytest.mark.parametrize("mixed", ["lies"], indirect=True)
+def test_a_lying_worker_is_named(local: Path, mixed: Cluster) -> None:
+    done = remote(local, mixed, "lies", verify=1)
+    assert done.code == 1
+    assert "worker bad made other bytes than this machine: " in done.out
+    assert outputs(local / "lies").items() <= outputs(local / "build").items()
+
+
 # What the bad worker does; options of the build and of the cluster; who runs the steps, or what is said.
 BAD_WORKERS = [
-    ("refuses", [], {}, "the good worker"),
     ("kills", [], {}, "the good worker"),
+    pytest.param("refuses", [], {}, "the good worker", marks=nightly),
     ("refuses", [], {"retries": 0}, "ran on this machine: a worker"),
     pytest.param("kills", [], {"retries": 0}, "ran on this machine: a worker", marks=nightly),
     ("nonsense", [], {}, ""),

@@ -13,7 +13,7 @@ from e2e import cpu_harness
 from kernels.operations.groups import GROUPS
 from kernels.program import AMD_OLD, CPU, NVIDIA_OLD, Program, ulps
 from once import once
-from unit.engine.device_steps import compile_module, in_child
+from unit.engine.device_steps import compile_module
 
 from gpubuild.model.digest import digest_bytes
 
@@ -54,7 +54,7 @@ def rows_for(group: str, target: str) -> list[Program]:
 def compile_for(target: str, text: str, folder: Path, **options) -> Path | None:
     """Compile ``text``; for CPUs the folder of the outputs. Raises ``StepError``, or on a crash."""
     if target == CPU:
-        return in_child(cpu_harness.compile_module, text, folder, **options)
+        return cpu_harness.compile_in_child(text, folder, **options)
     device_ir(target, text, **options)
     return None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from unit.engine.steps import Ran, run_step
 
+from gpubuild.engine import dispatch
 from gpubuild.model.step import CompileParams, OutlineParams, StepKind
 from gpubuild.settings import Settings
 from gpubuild.targets.amd import AMD
@@ -26,8 +27,17 @@ class ChildCrashedError(Exception):
     pass
 
 
+@functools.cache
+def _preload() -> None:
+    """Load what steps need once, as a process does that forks workers: else each child loads it."""
+    dispatch.preload("gpubuild.engine.source.outline")
+    for backend in ("amd", "cpu", "nvidia", "spirv"):
+        dispatch.preload(f"gpubuild.engine.backends.{backend}.compile")
+
+
 def in_child(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of a call made in a forked child; exceptions come through, a crash is one too."""
+    _preload()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -115,7 +115,7 @@ def located(text: str) -> str:
 def refused(text: str, target: str, folder) -> StepError:
     with pytest.raises(StepError) as caught:
         if target == "cpu":
-            in_child(cpu_harness.compile_module, text, folder)
+            cpu_harness.compile_in_child(text, folder)
         else:
             compile_module(text, target, located=in_child(located, text))
     return caught.value
@@ -156,7 +156,7 @@ def test_private_memory_has_a_space_that_is_right_everywhere(tmp_path, space: st
             (found,) = refused(text, target, tmp_path).diagnostics
             assert "write #gpu.address_space<private> for its space" in found.message
         elif target == "cpu":
-            assert in_child(cpu_harness.compile_module, text, tmp_path)
+            assert cpu_harness.compile_in_child(text, tmp_path)
         else:
             assert compile_module(text, target).object
 
