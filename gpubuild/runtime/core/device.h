@@ -21,6 +21,9 @@ struct gb_launch {
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 
+/* The sizes of a launch, for messages; free() it. */
+char *gb_launch_text(const struct gb_launch *launch);
+
 /* The arguments of cuTensorMapEncodeTiled: innermost dimension first. */
 struct gb_tensor_map {
     uint32_t data_type; /* CUtensorMapDataType */

@@ -307,6 +307,12 @@ struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
     return kernel;
 }
 
+char *gb_launch_text(const struct gb_launch *launch) {
+    const struct gb_dim3 grid = launch->grid, block = launch->block, cluster = launch->cluster;
+    return gb_text("grid %ux%ux%u, block %ux%ux%u, cluster %ux%ux%u, %u bytes of dynamic workgroup memory", grid.x, grid.y,
+                   grid.z, block.x, block.y, block.z, cluster.x, cluster.y, cluster.z, launch->shared_bytes);
+}
+
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call) {
     struct gb_where where = {
         .module = kernel->module->content.name, .kernel = kernel->name, .location = gb_host_location(), .call = call};

@@ -1,6 +1,5 @@
 /* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream. */
 #define _GNU_SOURCE /* tsearch and its kin */
-#include "core/device.h"
 #include "core/module.h"
 #include "cpu/cpu_device.h"
 
@@ -55,11 +54,9 @@ struct launch_work {
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
-    const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_now_ns() : 0;
     const struct gb_where *before = gb_enter(&self->where); /* of a host thread that does the work of its stream */
-    gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
-                  launch->param_count);
+    gb_cpu_launch(self->kernel, &self->launch);
     gb_enter(before);
     if (self->profile != NULL) {
         gb_profile_add(self->profile, gb_now_ns() - start, self->bytes);
@@ -109,7 +106,7 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
     if (launch->extra != NULL) {
         gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers support; pass them in `params`");
     }
-    gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
+    gb_cpu_launch_check(kernel, launch);
     gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
 }
 

@@ -3,7 +3,7 @@
 #ifndef GPUBUILD_CPU_DEVICE_H
 #define GPUBUILD_CPU_DEVICE_H
 
-#include "core/image.h"
+#include "core/device.h"
 #include "cpu/cpu_image.h"
 
 #include <stdatomic.h>
@@ -43,15 +43,12 @@ void gb_cpu_keep_freed_memory(void);
 
 /* ---- cpu_launch.c ---- */
 
-/* Fatal when a size is out of range or the number of parameters is wrong. `param_count` 0 means "not known"
- * (cluster launches do not pass it). */
-void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                         struct gb_dim3 block, size_t param_count);
+/* Fatal when a size is out of range or the number of parameters is wrong. */
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, const struct gb_launch *launch);
 
-/* Run a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
- * Fatal where gb_cpu_launch_check is, or when the kernel breaks the rules of barriers. */
-void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
+/* Run a kernel to its end, after gb_cpu_launch_check. A grid or workgroup with a zero extent has no work-items: nothing runs.
+ * Fatal when the kernel breaks the rules of barriers. */
+void gb_cpu_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch);
 
 /* ---- cpu_resources.c ---- */
 

@@ -137,10 +137,7 @@ static void hip_launch(struct gb_device *device, void *kernel, void *stream, con
         hip.launch(kernel, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
                    launch->block.z, launch->shared_bytes, stream, launch->params, launch->extra);
     if (result != HIP_SUCCESS) {
-        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, %u bytes of dynamic workgroup memory", launch->grid.x,
-                                launch->grid.y, launch->grid.z, launch->block.x, launch->block.y, launch->block.z,
-                                launch->shared_bytes);
-        fail(result, "hipModuleLaunchKernel", where, details);
+        fail(result, "hipModuleLaunchKernel", where, gb_launch_text(launch));
     }
     leave(device, before, where);
 }

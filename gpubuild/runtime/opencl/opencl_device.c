@@ -246,9 +246,7 @@ static void opencl_launch(struct gb_device *base, void *handle, void *stream, co
     }
     gb_unlock(&kernel->lock);
     if (result != CL_SUCCESS) {
-        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, %u bytes of dynamic workgroup memory", grid.x, grid.y,
-                                grid.z, block.x, block.y, block.z, launch->shared_bytes);
-        fail(result, call, where, details);
+        fail(result, call, where, gb_launch_text(launch));
     }
     check(gb_cl.flush(queue), "clFlush", where);
 }
