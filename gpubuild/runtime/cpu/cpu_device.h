@@ -41,6 +41,10 @@ bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes)
 /* From now on, memory counts as allocated until the kernels that were submitted before it was freed have run. */
 void gb_cpu_keep_freed_memory(void);
 
+/* ---- cpu_sparse.c ---- */
+
+extern const struct gb_sparse_vendor gb_cpu_sparse;
+
 /* ---- cpu_launch.c ---- */
 
 /* Fatal when a size is out of range or the number of parameters is wrong. */
