@@ -29,7 +29,7 @@ from gpubuild.model.result import BuildReport, Status
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.settings import NO_USER_CACHE, Settings
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import html_table, suggestion
 from gpubuild.targets.registry import vendors

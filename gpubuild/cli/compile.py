@@ -27,7 +27,7 @@ from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
 from gpubuild.plan.sources import MLIR_SUFFIXES, ScannedModule, ScannedSource, parse_index
-from gpubuild.support.atomic_write import UserFile
+from gpubuild.support.files import UserFile
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors

@@ -16,7 +16,7 @@ from gpubuild.errors import UsageError
 from gpubuild.model.project import Product, Program
 from gpubuild.model.step import Output
 from gpubuild.plan.sources import CXX_SUFFIXES
-from gpubuild.support.atomic_write import Replacement, write_atomically
+from gpubuild.support.files import Replacement, write_atomically
 from gpubuild.support.text import shown_path
 
 _SYSTEM_LIBRARIES = ("m", "dl", "pthread")  # of the runtime

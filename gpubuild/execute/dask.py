@@ -34,7 +34,7 @@ from gpubuild.execute.local_queue import LocalQueue
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
 from gpubuild.model.step import Params, StepKind
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import counted
 

@@ -26,7 +26,7 @@ from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.support.atomic_write import Replacement
+from gpubuild.support.files import Replacement
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted
 
