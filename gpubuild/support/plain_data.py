@@ -12,9 +12,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpubuild.support.frozen import fields, is_frozen
+from gpubuild.support.frozen import fields
 
 _T = TypeVar("_T")
+_ATOMS = frozenset({str, int, float, bool, bytes, types.NoneType})
 
 
 def plain(value: object) -> object:
@@ -22,18 +23,25 @@ def plain(value: object) -> object:
 
     Fields at their defaults are left out.
     """
-    if is_frozen(value):
-        found = ((f.name, getattr(value, f.name), f.default) for f in fields(value))
-        return {name: plain(item) for name, item, default in found if item != default}
+    kind: Any = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is tuple or kind is list:
+        return [plain(item) for item in value]  # type: ignore[attr-defined]
+    if kind is dict:
+        return {key: plain(item) for key, item in value.items()}  # type: ignore[attr-defined]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
+    found = ((name, getattr(value, name), default) for name, default in _fields(kind))
+    return {name: plain(item) for name, item, default in found if item != default}
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[str, object]]:  # noqa: ANN401
+    """Return the names and the defaults of the fields of a frozen class."""
+    return [(field.name, field.default) for field in fields(kind)]
 
 
 def typed(kind: Any, value: object) -> Any:  # noqa: ANN401 - any annotation, and a value of that type
