@@ -73,6 +73,8 @@ static size_t param_offset(size_t offset, size_t bytes) {
     return (offset + alignment - 1) / alignment * alignment;
 }
 
+static uint64_t reached_bytes(void *const *params, const uint64_t *param_bytes, size_t count);
+
 /* A launch with its own copy of the parameters: the caller's are on its stack. */
 static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch,
                                        const struct gb_where *where) {
@@ -88,7 +90,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     self->where = *where;
     if (gb_profile_on()) {
         self->profile = gb_profile_of(where);
-        self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
+        self->bytes = reached_bytes(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
     for (size_t i = 0, offset = head; i < count; i++) {
@@ -196,6 +198,7 @@ static void run_fill(struct gb_cpu_work *work) {
 struct span {
     uintptr_t first;
     size_t bytes;
+    uint64_t counted; /* number of the last launch in whose profile it was counted */
 };
 
 static pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -236,8 +239,8 @@ static void add_span(void *address, size_t bytes) {
     }
 }
 
-/* Other memory that kernels may access, for `sanitize: [host-memory]`: host memory that is registered, and allocations that
- * are freed once submitted kernels have run. A list: it may overlap, and is short. */
+/* Other memory that kernels may access, for profiles and `sanitize: [host-memory]`: host memory that is registered, and
+ * allocations that are freed once submitted kernels have run. A list: it may overlap, and is short. */
 struct registered {
     struct span span;
     struct registered *next;
@@ -382,12 +385,47 @@ static void cpu_host_unregister(struct gb_device *device, void *address, const s
     remove_registered(address);
 }
 
-bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes) {
-    pthread_mutex_lock(&spans_lock);
-    const struct span *found = containing((const void *)(uintptr_t)address);
-    for (const struct registered *one = registered; found == NULL && one != NULL; one = one->next) {
+/* The lock is held. */
+static struct span *device_memory_at(uintptr_t address) {
+    struct span *found = containing((const void *)address);
+    for (struct registered *one = registered; found == NULL && one != NULL; one = one->next) {
         found = address - one->span.first < one->span.bytes ? &one->span : NULL;
     }
+    return found;
+}
+
+/* The bytes of all memory that parameters point into; each memory is counted once. */
+static uint64_t reached_bytes(void *const *params, const uint64_t *param_bytes, size_t count) {
+    static uint64_t launches;
+    uint64_t total = 0;
+    pthread_mutex_lock(&spans_lock);
+    launches++;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t value = 0;
+        if (param_bytes[i] == sizeof value) {
+            memcpy(&value, params[i], sizeof value);
+            struct span *found = device_memory_at(value);
+            if (found != NULL && found->counted != launches) {
+                found->counted = launches;
+                total += found->bytes;
+            }
+        }
+    }
+    pthread_mutex_unlock(&spans_lock);
+    return total;
+}
+
+void gb_cpu_note_host_memory(void *address, size_t bytes) {
+    pthread_mutex_lock(&spans_lock);
+    if (gb_profile_on() && device_memory_at((uintptr_t)address) == NULL) {
+        add_registered(address, bytes);
+    }
+    pthread_mutex_unlock(&spans_lock);
+}
+
+bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes) {
+    pthread_mutex_lock(&spans_lock);
+    const struct span *found = device_memory_at((uintptr_t)address);
     if (found != NULL) {
         *first = found->first;
         *bytes = found->bytes;

@@ -38,6 +38,9 @@ struct gb_where gb_cpu_where(const gb_cpu_kernel *kernel);
 /* Whether a GPU could access the memory: of gpu.alloc, or registered. Sets the range that is known to be. */
 bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes);
 
+/* Let profiles count memory of the host that kernels use in place, until it is unregistered. Nothing without a profile. */
+void gb_cpu_note_host_memory(void *address, size_t bytes);
+
 /* From now on, memory counts as allocated until the kernels that were submitted before it was freed have run. */
 void gb_cpu_keep_freed_memory(void);
 
