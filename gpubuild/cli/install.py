@@ -18,9 +18,7 @@ from gpubuild.model.step import Output
 from gpubuild.plan.sources import CXX_SUFFIXES
 from gpubuild.support.files import Replacement, write_atomically
 from gpubuild.support.text import shown_path
-
-_SYSTEM_LIBRARIES = ("m", "dl", "pthread")  # of the runtime
-
+from gpubuild.toolchain import runtime_library
 
 # A request is met by an equal major version that is not older.
 _CMAKE_VERSION = """\
@@ -135,7 +133,7 @@ def _dependencies(program: Program) -> list[str]:
     """Return the flags with which a program links a static library or an object."""
     if program.product is Product.SHARED:
         return []  # the library names what it needs
-    libraries = [*program.link_libraries, *_SYSTEM_LIBRARIES]
+    libraries = [*program.link_libraries, *runtime_library.LIBRARIES]
     return [*program.link_flags, *(f"-l{name}" for name in libraries)]
 
 
