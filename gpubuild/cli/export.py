@@ -13,9 +13,9 @@ from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.model.project import MLIR_SUFFIXES
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
-from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options

@@ -13,9 +13,8 @@ from gpubuild import environment
 from gpubuild.cli.build import build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Product, Program
+from gpubuild.model.project import CXX_SUFFIXES, Product, Program
 from gpubuild.model.step import Output
-from gpubuild.plan.sources import CXX_SUFFIXES
 from gpubuild.support.files import Replacement, write_atomically
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain import runtime_library
