@@ -24,12 +24,11 @@ from gpubuild.config.load import load_project, loads
 from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.digest import digest_bytes
 from gpubuild.model.events import BuildWarning, Event, Listener, StepFinished, StepStarted
-from gpubuild.model.project import BuildOptions, Product, Project, Variant
+from gpubuild.model.project import MLIR_SUFFIXES, BuildOptions, Product, Project, Variant
 from gpubuild.model.result import BuildReport, Status
 from gpubuild.plan.layout import Layout
-from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.settings import NO_USER_CACHE, Settings
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import html_table, suggestion
 from gpubuild.targets.registry import vendors

@@ -48,18 +48,16 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
     """Return variables with malformed values: name, value, what it can be."""
     env = os.environ if environ is None else environ
     found = []
-    jobs = env.get("GPUBUILD_JOBS", "")
-    if jobs and not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= MOST_JOBS):
-        found.append(("GPUBUILD_JOBS", jobs, f"a whole number from 1 to {MOST_JOBS}"))
+    for name, most in (("GPUBUILD_JOBS", MOST_JOBS), ("GPUBUILD_EXECUTE_JOBS", MOST_SLOTS)):
+        jobs = env.get(name, "")
+        if jobs and not (jobs.isascii() and jobs.isdigit() and 1 <= int(jobs) <= most):
+            found.append((name, jobs, f"a whole number from 1 to {most}"))
     for name in ("GPUBUILD_CACHE", "GPUBUILD_REMOTE_MODE"):
         if (mode := env.get(name, "")) and mode not in MODES:
             found.append((name, mode, f"{', '.join(MODES[:-1])} or {MODES[-1]}"))
     for name in ("GPUBUILD_CACHE_SHARED", "GPUBUILD_EXECUTE_FALLBACK", "GPUBUILD_EXECUTE_ONLY"):
         if (flag := env.get(name, "")) not in ("", "0", "1"):
             found.append((name, flag, "0 or 1"))
-    slots = env.get("GPUBUILD_EXECUTE_JOBS", "")
-    if slots and not (slots.isascii() and slots.isdigit() and 1 <= int(slots) <= MOST_SLOTS):
-        found.append(("GPUBUILD_EXECUTE_JOBS", slots, f"a whole number from 1 to {MOST_SLOTS}"))
     part = env.get("GPUBUILD_EXECUTE_VERIFY", "")
     if part and not is_part(part):
         found.append(("GPUBUILD_EXECUTE_VERIFY", part, "a number from 0 to 1"))
@@ -72,10 +70,10 @@ def malformed(environ: Mapping[str, str] | None = None) -> list[tuple[str, str, 
 
 def is_part(text: str) -> bool:
     """Return whether ``text`` is a decimal number from 0 to 1."""
-    whole, _, rest = text.partition(".")
-    if not (text.isascii() and (whole or rest) and whole.strip("0") in ("", "1") and len(whole) <= 1):
+    try:
+        return not text.strip("0123456789.") and 0 <= float(text) <= 1
+    except ValueError:
         return False
-    return (rest.isdigit() or not rest) and (whole != "1" or not rest.strip("0"))
 
 
 def misspelt() -> list[str]:

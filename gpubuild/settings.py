@@ -126,11 +126,6 @@ def closed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]
     return base
 
 
-def program_environment() -> dict[str, str]:
-    """Return the user's whole environment, for ``gpubuild run``."""
-    return environment.whole()
-
-
 def python_command() -> tuple[str, ...]:
     """Return the command that starts gpubuild with this Python."""
     return (sys.executable, "-m", "gpubuild")

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.errors import NOTHING_DEFINES, Diagnostic, GpubuildError, Location, NoRoomError, StepError
+from gpubuild.model.project import HOST_SUFFIXES
 from gpubuild.model.step import CompileParams, OutlineParams, Step, StepKind, pipeline_of
 from gpubuild.settings import python_command
 from gpubuild.support.frozen import replace
@@ -79,7 +79,7 @@ def _undefined_uses(
     error: StepError, step: Step, root: Path, files: dict[str, Sequence[str]]
 ) -> list[Diagnostic]:
     """Return where C and C++ sources first use what nothing defines, for a link that failed."""
-    sources = [i.origin for i in step.inputs if i.origin and i.origin.suffix in (*C_SUFFIXES, *CXX_SUFFIXES)]
+    sources = [i.origin for i in step.inputs if i.origin and i.origin.suffix in HOST_SUFFIXES]
     _, listed, names = error.message.partition(NOTHING_DEFINES)
     found: list[Diagnostic] = []
     for name in names.split(", ") if listed else ():

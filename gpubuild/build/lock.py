@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from gpubuild.errors import UsageError
 from gpubuild.model.events import BuildWarning, Listener
 from gpubuild.plan.layout import Layout
-from gpubuild.support.file_lock import is_file_of, try_lock
+from gpubuild.support.files import is_file_of, try_lock
 
 _ATTEMPTS = 100
 

@@ -22,7 +22,7 @@ from gpubuild.model.result import BuildReport, Status, StepReport
 from gpubuild.model.step import CompileParams, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
-from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.files import write_atomically
 from gpubuild.support.frozen import field, frozen
 from gpubuild.support.plain_data import plain, typed
 from gpubuild.targets.registry import vendor

@@ -21,8 +21,8 @@ import time
 from zlib import crc32
 
 from gpubuild import environment
-from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import is_settled, stat_of
+from gpubuild.support.files import write_atomically
 from gpubuild.support.patterns import matches
 
 TYPE_CHECKING = False  # typing's own costs an import

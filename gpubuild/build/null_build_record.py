@@ -26,7 +26,7 @@ from gpubuild.plan.layout import PLACES
 from gpubuild.plan.library_search import places, present
 from gpubuild.plan.plan import Plan
 from gpubuild.support import file_stamp
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.toolchain.find import Toolchain
 
 _DONE = (Status.UP_TO_DATE, Status.RAN, Status.HIT_LOCAL, Status.HIT_REMOTE)

@@ -21,7 +21,7 @@ from gpubuild.model.project import Program, Project
 from gpubuild.model.step import ActionResult, Step, StepKind
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.text import shown_path
 
 

@@ -18,8 +18,8 @@ from gpubuild.build.null_build import Known, reread
 from gpubuild.build.reasons import Summary, summarize
 from gpubuild.model.digest import Digest, digest_file, is_digest
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import Stat, is_settled, stat_of
+from gpubuild.support.files import write_atomically
 from gpubuild.support.frozen import field, frozen
 
 _SCHEMA = 3

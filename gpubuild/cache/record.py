@@ -8,19 +8,21 @@ covers the key, so a damaged index cannot serve the record of another step.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import cast
+from typing import TypeVar, cast
 
 from gpubuild.model.digest import Digest, digest_bytes, is_digest
-from gpubuild.model.step import ActionResult, Blob, is_plain_name
+from gpubuild.model.step import ActionResult, is_plain_name
+from gpubuild.support.plain_data import plain, typed
 
 SCHEMA = "gpubuild.record/1"
 MAX_RECORD_BYTES = 4 << 20
 MAX_BLOBS = 4096
 MAX_BLOB_BYTES = 1 << 40
+MAX_NAME = 255
 MAX_TEXT = 1 << 16
 MAX_SECONDS = 1 << 32
+T = TypeVar("T")
 
 
 class RecordError(ValueError):
@@ -29,25 +31,8 @@ class RecordError(ValueError):
 
 def encode_record(key: Digest, result: ActionResult) -> bytes:
     """Return the bytes to store. Raises ``RecordError`` for a result that the reader would refuse."""
-    body = json.dumps(
-        {
-            "schema": SCHEMA,
-            "blobs": [
-                {
-                    "name": blob.name,
-                    "digest": blob.digest,
-                    "size_bytes": blob.size_bytes,
-                    "executable": blob.executable,
-                }
-                for blob in result.blobs
-            ],
-            "discovered": [[path, digest] for path, digest in result.discovered],
-            "warnings": list(result.warnings),
-            "seconds": result.seconds,
-        },
-        separators=(",", ":"),
-        sort_keys=True,
-    ).encode()
+    document = {"schema": SCHEMA, **cast(dict[str, object], plain(result))}
+    body = json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
     data = _checksum(key, body).encode() + b"\n" + body
     decode_record(key, data)
     return data
@@ -60,59 +45,39 @@ def decode_record(key: Digest, data: bytes) -> ActionResult:
     checksum, newline, body = data.partition(b"\n")
     if not newline or checksum != _checksum(key, body).encode():
         raise RecordError("its checksum does not match")
-    fields = _fields(read_json(body), {"schema", "blobs", "discovered", "warnings", "seconds"})
-    if fields["schema"] != SCHEMA:
-        raise RecordError(f"schema {fields['schema']!r}")
-    blobs = tuple(_blob(item) for item in _list(fields["blobs"]))
-    if len({blob.name for blob in blobs}) != len(blobs):
+    document = read_json(body)
+    if not isinstance(document, dict) or document.pop("schema", None) != SCHEMA:
+        raise RecordError(f"not of schema {SCHEMA}")
+    result = read_typed(ActionResult, document)
+    if max(len(result.blobs), len(result.discovered), len(result.warnings)) > MAX_BLOBS:
+        raise RecordError(f"more than {MAX_BLOBS} outputs, files or warnings")
+    if len({blob.name for blob in result.blobs}) != len(result.blobs):
         raise RecordError("two outputs of one name")
-    seconds = fields["seconds"]
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise RecordError("seconds is not a number")
-    if not 0 <= seconds <= MAX_SECONDS:
+    for blob in result.blobs:
+        if not is_plain_name(blob.name) or len(blob.name) > MAX_NAME:
+            raise RecordError(f"not a plain output name: {blob.name[:80]!r}")
+        check_blob(blob.digest, blob.size_bytes)
+    for path, digest in result.discovered:
+        if not path or "\0" in path or len(path) > MAX_TEXT or ".." in PurePosixPath(path).parts:
+            raise RecordError("expected the path of a file")
+        check_blob(digest)
+    if any(len(text) > MAX_TEXT for text in result.warnings):
+        raise RecordError("a warning is too long")
+    if not 0 <= result.seconds <= MAX_SECONDS:
         raise RecordError("seconds is not a duration")
-    return ActionResult(
-        blobs=blobs,
-        discovered=tuple(_discovered(item) for item in _list(fields["discovered"])),
-        warnings=tuple(_text(item) for item in _list(fields["warnings"])),
-        seconds=float(seconds),
-    )
+    return result
 
 
 def _checksum(key: Digest, body: bytes) -> Digest:
     return digest_bytes(key.encode() + b"\n" + body)
 
 
-def _fields(value: object, names: set[str]) -> dict[str, object]:
-    if not isinstance(value, dict) or set(value) != names:
-        raise RecordError(f"expected an object with {', '.join(sorted(names))}")
-    return value
-
-
-def _list(value: object) -> Iterable[object]:
-    if not isinstance(value, list) or len(value) > MAX_BLOBS:
-        raise RecordError(f"expected a list of at most {MAX_BLOBS}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_TEXT:
-        raise RecordError("expected a text")
-    return value
-
-
-def read_digest(value: object) -> Digest:
-    """Return a digest. Raises ``RecordError`` for another value."""
-    if not is_digest(value):
+def check_blob(digest: object, size_bytes: int = 0) -> None:
+    """Raise ``RecordError`` for what is no digest or no size of a blob in bytes."""
+    if not is_digest(digest):
         raise RecordError("expected a digest")
-    return Digest(str(value))
-
-
-def read_size(value: object) -> int:
-    """Return the size of a blob in bytes. Raises ``RecordError`` for another value."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BLOB_BYTES:
-        raise RecordError(f"not a size: {str(value)[:80]}")
-    return value
+    if not 0 <= size_bytes <= MAX_BLOB_BYTES:
+        raise RecordError(f"not a size: {str(size_bytes)[:80]}")
 
 
 def read_json(data: bytes) -> object:
@@ -123,20 +88,9 @@ def read_json(data: bytes) -> object:
         raise RecordError("not JSON") from error
 
 
-def _blob(value: object) -> Blob:
-    fields = _fields(value, {"name", "digest", "size_bytes", "executable"})
-    name, size, executable = _text(fields["name"]), read_size(fields["size_bytes"]), fields["executable"]
-    if not is_plain_name(name) or len(name) > 255:
-        raise RecordError(f"not a plain output name: {name[:80]!r}")
-    if not isinstance(executable, bool):
-        raise RecordError("executable is not a truth value")
-    return Blob(name=name, digest=read_digest(fields["digest"]), size_bytes=size, executable=executable)
-
-
-def _discovered(value: object) -> tuple[str, Digest]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise RecordError("expected a path and its digest")
-    path = _text(value[0])
-    if not path or "\0" in path or ".." in PurePosixPath(path).parts:
-        raise RecordError("expected the path of a file")
-    return path, read_digest(value[1])
+def read_typed(kind: type[T], value: object) -> T:
+    """Return the plain ``value`` as ``kind``. Raises ``RecordError`` where it is of another type."""
+    try:
+        return cast(T, typed(kind, value))
+    except ValueError as error:
+        raise RecordError(str(error)) from error

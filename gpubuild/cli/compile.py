@@ -21,13 +21,13 @@ from gpubuild.build.opening import open_builder, resolve_native
 from gpubuild.cli.console import Console
 from gpubuild.errors import ConfigError, UsageError
 from gpubuild.model.events import BuildWarning, Event
-from gpubuild.model.project import BuildOptions, ModuleOverride, Project
+from gpubuild.model.project import MLIR_SUFFIXES, BuildOptions, ModuleOverride, Project
 from gpubuild.model.step import Step, StepKind
 from gpubuild.plan.layout import Layout, file_name
 from gpubuild.plan.plan import Plan
 from gpubuild.plan.planner import Planner
-from gpubuild.plan.sources import MLIR_SUFFIXES, ScannedModule, ScannedSource, parse_index
-from gpubuild.support.atomic_write import UserFile
+from gpubuild.plan.sources import ScannedModule, ScannedSource, parse_index
+from gpubuild.support.files import UserFile
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import nearest, shown_path, suggestion
 from gpubuild.targets.registry import vendor, vendors

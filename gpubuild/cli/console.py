@@ -20,7 +20,7 @@ from gpubuild.model.result import BuildReport, StepReport
 from gpubuild.model.step import StepKind
 from gpubuild.settings import Settings
 from gpubuild.support import text as columns
-from gpubuild.support.atomic_write import UserFile
+from gpubuild.support.files import UserFile
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import LOCATED, one_line, shown_path
 

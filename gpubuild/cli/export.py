@@ -13,9 +13,9 @@ from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.cli.run import choose_program
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
+from gpubuild.model.project import MLIR_SUFFIXES
 from gpubuild.model.step import LinkParams, Step
 from gpubuild.plan.layout import Layout
-from gpubuild.plan.sources import MLIR_SUFFIXES
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options
@@ -24,7 +24,6 @@ from gpubuild.toolchain.clang_linker_wrapper import NAMES as WRAPPER_NAMES
 RECIPE = "link.sh"
 _RUNTIME = "runtime"
 _FLAGS = f"-O2 -std=c11 -pthread -fPIC -I{_RUNTIME}"
-_LIBRARIES = ("-lm", "-ldl", "-lpthread")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -124,48 +123,34 @@ def _free_name(path: Path, folder: Path) -> str:
 
 def _recipe(name: str, step: Step, objects: list[str], archives: list[str]) -> str:
     params = cast(LinkParams, step.params)
-    libraries = [n if "/" in n or n.startswith("-") else f"-l{n}" for n in params.libraries]
-    flags = [hidden(flag) for flag in params.flags] if params.wrapper_triple else params.flags
     objects, archives = (
         [f"./{n}" if n.startswith("-") else n for n in names] for names in (objects, archives)
     )
-    parts = [shlex.quote(text) for text in [*objects, *flags]]
-    output = shlex.quote(f"./{Path(step.output_path('executable')).name}")
-    inputs = " ".join(
-        [*parts, "-Wl,--start-group", *map(shlex.quote, archives), "RUNTIME", "-Wl,--end-group"]
-    )
-    ending = " ".join([*map(shlex.quote, libraries), *_LIBRARIES])
-    sources = f"{_RUNTIME}/*/*.c {_RUNTIME}/*/*.S"
+    libraries = [f"-l{library}" for library in (*params.libraries, *runtime_library.LIBRARIES)]
+    driver = "${CXX:-c++}" if params.cxx else "${CC:-cc}"
     compilers = "compilers of C and C++" if params.cxx else "a C compiler"
     needs = f"{compilers} and nothing else: neither gpubuild nor LLVM, CUDA or ROCm"
+    linker, flags = driver, [*params.flags]
     if params.wrapper_triple:
         needs = f"a C compiler and {WRAPPER} with lld of LLVM 22 (Debian: clang-tools-22, lld-22)"
-        cuda = ""
+        linker = f'"${{CLANG_LINKER_WRAPPER:-{WRAPPER_NAMES[0]}}}"'
+        linker = " ".join([linker, *wrapper_options(params.wrapper_triple)])
         if CUDA in step.tools:
             needs += ",\n# and CUDA's nvlink and fatbinary"
-            cuda = '--cuda-path="${CUDA_PATH:-/usr/local/cuda}" '
-        ending = " ".join(hidden(flag) for flag in ending.split(" "))
-        driver = "${CXX:-c++}" if params.cxx else "${CC:-cc}"
-        lines = (
-            f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
-            f'"${{CLANG_LINKER_WRAPPER:-{WRAPPER_NAMES[0]}}}" '
-            f"{' '.join(wrapper_options(params.wrapper_triple))} "
-            f'{cuda}--linker-path="$(command -v "{driver}")" '
-            f"-o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"
-        )
-    elif params.cxx:
-        # A C++ driver would compile the runtime as C++.
-        lines = (
-            f'for source in {sources}; do ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"; done\n'
-            f"${{CXX:-c++}} -o {output} {inputs.replace('RUNTIME', f'{_RUNTIME}/*/*.o')} {ending}"
-        )
-    else:
-        lines = f"${{CC:-cc}} {_FLAGS} -o {output} {inputs.replace('RUNTIME', sources)} {ending}"
+            linker += ' --cuda-path="${CUDA_PATH:-/usr/local/cuda}"'
+        linker += f' --linker-path="$(command -v "{driver}")"'
+        flags, libraries = ([hidden(word) for word in words] for words in (flags, libraries))
+    given = [shlex.quote(word) for word in (*objects, *flags)]
+    grouped = ["-Wl,--start-group", *map(shlex.quote, archives), f"{_RUNTIME}/*/*.o", "-Wl,--end-group"]
+    output = shlex.quote(f"./{Path(step.output_path('executable')).name}")
     return f"""\
 #!/bin/sh
 # Links {name} from objects that gpubuild compiled, and its runtime from source.
 # Needs {needs}.
 set -e
 cd "$(dirname "$0")"
-{lines}
+for source in {_RUNTIME}/*/*.c {_RUNTIME}/*/*.S; do
+  ${{CC:-cc}} -c {_FLAGS} -o "$source.o" "$source"
+done
+{linker} -o {output} {" ".join([*given, *grouped, *map(shlex.quote, libraries)])}
 """

@@ -13,14 +13,11 @@ from gpubuild import environment
 from gpubuild.cli.build import build, exit_code
 from gpubuild.cli.console import Console
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Product, Program
+from gpubuild.model.project import CXX_SUFFIXES, Product, Program
 from gpubuild.model.step import Output
-from gpubuild.plan.sources import CXX_SUFFIXES
-from gpubuild.support.atomic_write import Replacement, write_atomically
+from gpubuild.support.files import Replacement, write_atomically
 from gpubuild.support.text import shown_path
-
-_SYSTEM_LIBRARIES = ("m", "dl", "pthread")  # of the runtime
-
+from gpubuild.toolchain import runtime_library
 
 # A request is met by an equal major version that is not older.
 _CMAKE_VERSION = """\
@@ -135,7 +132,7 @@ def _dependencies(program: Program) -> list[str]:
     """Return the flags with which a program links a static library or an object."""
     if program.product is Product.SHARED:
         return []  # the library names what it needs
-    libraries = [*program.link_libraries, *_SYSTEM_LIBRARIES]
+    libraries = [*program.link_libraries, *runtime_library.LIBRARIES]
     return [*program.link_flags, *(f"-l{name}" for name in libraries)]
 
 

@@ -6,7 +6,6 @@ Every import here costs each command time, above all a ``build`` with nothing to
 from __future__ import annotations
 
 import codecs
-import errno
 import gc
 import io
 import os
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _ISSUES = "the project's issue tracker"
 _STEP_FAILED, _USAGE, _INTERRUPTED = 1, 2, 130  # as in `errors`, which costs an import
 _PLAIN = {"→": "->", "…": "...", "·": "*", "µ": "u"}  # for encodings without these characters
-_WRITE_FAILED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -166,7 +164,9 @@ def _caught(arguments: list[str], console: Console, settings: Settings, invalid:
         if isinstance(error, FileNotFoundError) and not _has_current_folder():
             console.note('error: the current folder does not exist\n  hint: change to another one: cd "$PWD"')
             return EXIT_USAGE
-        if error.errno in _WRITE_FAILED or isinstance(error, BrokenPipeError):
+        from gpubuild.support.files import NO_ROOM
+
+        if error.errno in NO_ROOM or isinstance(error, BrokenPipeError):
             raise
         return _internal(error, settings, console)
     except UnicodeEncodeError as error:

@@ -19,7 +19,7 @@ from gpubuild.errors import (
     StepError,
     UsageError,
 )
-from gpubuild.support.atomic_write import UserFile
+from gpubuild.support.files import UserFile
 from gpubuild.support.frozen import frozen, replace
 from gpubuild.support.text import LOCATED, visible
 

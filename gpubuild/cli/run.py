@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gpubuild import environment
 from gpubuild.cli.build import Outcome, build, exit_code
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.cli.test import Check, run_case
 from gpubuild.errors import EXIT_STEP_FAILED, UsageError
 from gpubuild.model.project import Case, Product, Program
-from gpubuild.settings import program_environment
 from gpubuild.support.text import counted, suggestion
 
 EXPECTED = "expected.txt"  # beside a program's first source
@@ -122,7 +122,7 @@ def _become(command: list[str]) -> int:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)  # Python ignores these; a program inherits that
     try:
-        os.execve(command[0], command, program_environment())  # noqa: S606 - no shell is wanted
+        os.execve(command[0], command, environment.whole())  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise UsageError(f"cannot run {command[0]}: {error.strerror}") from error
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from gpubuild import environment
 from gpubuild.cli.build import build, exit_code
 from gpubuild.cli.console import Console, labelled, paint
 from gpubuild.cli.options import load
 from gpubuild.errors import EXIT_STEP_FAILED, StepError, UsageError
 from gpubuild.model.project import Case, Project
-from gpubuild.settings import program_environment
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted, suggestion, unified_diff
 from gpubuild.toolchain.run import ToolRun, kill_children, run_tool
@@ -57,7 +57,6 @@ def run_case(
 
     Addresses and trailing white space in the output do not count.
     """
-    environment = {**program_environment(), **(variables or {})}
     expected = case.stdout_file.read_bytes() if case.stdout_file else case.stdout
     diff: tuple[str, ...] = ()
     checked = expected is not None or case.check is not None
@@ -71,7 +70,7 @@ def run_case(
                 argv,
                 cwd=Path(folder),
                 stdin=stdin,
-                environment=environment,
+                environment={**environment.whole(), **(variables or {})},
                 timeout_seconds=case.timeout_seconds,
             )
 

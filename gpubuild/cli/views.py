@@ -11,11 +11,11 @@ from gpubuild.cli.json_document import dump
 from gpubuild.cli.options import build_folder, build_request, load
 from gpubuild.cli.parser import GRAPH_FORMATS
 from gpubuild.errors import UsageError
-from gpubuild.model.project import Project, language_arguments, search_arguments
+from gpubuild.model.project import CXX_SUFFIXES, HOST_SUFFIXES, Project, language_arguments, search_arguments
 from gpubuild.model.result import Status
 from gpubuild.plan.layout import Layout
 from gpubuild.plan.plan import Plan
-from gpubuild.plan.sources import C_SUFFIXES, CXX_SUFFIXES, include_folders, with_generated
+from gpubuild.plan.sources import include_folders, with_generated
 from gpubuild.support.text import shown_path, suggestion
 from gpubuild.toolchain.find import Toolchain
 
@@ -112,10 +112,10 @@ def commands(project: Project, layout: Layout, toolchain: Toolchain) -> list[dic
     """
     # A source that programs compile with different options has an entry for each.
     variants = dict.fromkeys(
-        (source, program.host_of(source, cxx=source.suffix in CXX_SUFFIXES))
+        (source, program.host_of(source))
         for program in project.programs.values()
         for source in program.sources
-        if source.suffix in C_SUFFIXES | CXX_SUFFIXES
+        if source.suffix in HOST_SUFFIXES
     )
     entries = []
     for source, options in variants:

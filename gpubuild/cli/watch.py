@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import gpubuild
+from gpubuild import environment
 from gpubuild.build.watch import (
     LOOK_SECONDS,
     Seen,
@@ -32,7 +33,7 @@ from gpubuild.errors import GpubuildError, InterruptedBuildError, UsageError, Wo
 from gpubuild.execute.local import close_early, start_early
 from gpubuild.model.step import CompileParams, OutlineParams, Params
 from gpubuild.plan.layout import Layout
-from gpubuild.settings import Settings, program_environment
+from gpubuild.settings import Settings
 from gpubuild.support.file_stamp import Stat
 from gpubuild.support.text import shown_path
 from gpubuild.toolchain.find import Toolchain
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
             if not ok:
                 seen |= look(folders_in(root, layout.build_dir))
             if executable is not None:
-                program = Foreground(executable, options.program_arguments, program_environment())
+                program = Foreground(executable, options.program_arguments, environment.whole())
             elif not options.quiet:
                 console.note(paint("watching for changes; stop with Ctrl-C", "dim", on=console.color_err))
             _load_compilers(options)

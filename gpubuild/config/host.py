@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES
 from gpubuild.config.yaml_tree import (
     Node,
     Place,
@@ -23,7 +22,7 @@ from gpubuild.config.yaml_tree import (
     nearest_or_all,
     resolve,
 )
-from gpubuild.model.project import NO_OPTIONS, HostOptions
+from gpubuild.model.project import CXX_SUFFIXES, HOST_SUFFIXES, NO_OPTIONS, HostOptions
 from gpubuild.support.frozen import field, frozen
 
 # The first that matches gives the reason. Compiled when needed: most projects have no flags.
@@ -128,7 +127,7 @@ def _single(
         if path in first:
             problems.add(member.place, f"'{name}' is given twice", first=first[path])
         elif known is not None and str(path) not in known:
-            possible = [n for n in known.values() if n.endswith((*C_SUFFIXES, *CXX_SUFFIXES))]
+            possible = [n for n in known.values() if n.endswith(HOST_SUFFIXES)]
             hint = nearest_or_all(name, possible, what="sources")
             problems.add(member.place, f"'{name}' is no source of {owner}{hint}")
         first.setdefault(path, member.place)

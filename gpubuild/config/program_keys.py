@@ -18,12 +18,9 @@ from gpubuild.config.spec import (
     Whole,
     path_with,
 )
-from gpubuild.model.project import TENSOR_PIPELINES, Offload, Product
+from gpubuild.model.project import HOST_SUFFIXES, SOURCE_SUFFIXES, TENSOR_PIPELINES, Offload, Product
 from gpubuild.targets.target import FULL
 
-C_SUFFIXES = (".c",)
-CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
-SOURCE_SUFFIXES = (".mlir", ".mlirbc", *C_SUFFIXES, *CXX_SUFFIXES, ".ll", ".bc", ".o", ".a")
 LIBRARY_SUFFIXES = (".bc", ".ll")
 
 _STD = Text(
@@ -105,7 +102,7 @@ HOST = Record(
         "sources": Key(
             spec=Table(
                 what="sources",
-                name=path_with((*C_SUFFIXES, *CXX_SUFFIXES), "a C or C++ source"),
+                name=path_with(HOST_SUFFIXES, "a C or C++ source"),
                 value=_SOURCE,
                 empty=True,
             ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gpubuild.config.host import HostSection, read_host
-from gpubuild.config.program_keys import C_SUFFIXES, CXX_SUFFIXES, VERSION_NUMBERS
+from gpubuild.config.program_keys import VERSION_NUMBERS
 from gpubuild.config.targets import MACRO, given_options, read_libraries, with_macros
 from gpubuild.config.yaml_tree import (
     Member,
@@ -22,6 +22,7 @@ from gpubuild.config.yaml_tree import (
     resolve,
 )
 from gpubuild.model.project import (
+    CXX_SUFFIXES,
     NO_OPTIONS,
     Case,
     Generate,
@@ -171,7 +172,7 @@ class _Reader:
         self, member: Member, options: HostOptions, sources: tuple[str, ...], *, uses_macros: bool
     ) -> None:
         """Report options that apply to no source of the program."""
-        c = any(name.endswith(C_SUFFIXES) for name in sources)
+        c = any(name.endswith(".c") for name in sources)
         cxx = any(name.endswith(CXX_SUFFIXES) for name in sources)
         if not c and not cxx and not uses_macros:
             self._problems.add(member.place, "'host' is for C and C++ sources, and this program has none")

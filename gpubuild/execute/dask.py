@@ -6,13 +6,12 @@ What cannot be sent, or comes back without an answer, runs on this machine, unle
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,15 +25,14 @@ from gpubuild.errors import (
     StepKilledError,
 )
 from gpubuild.execute import wire
-from gpubuild.execute.agent import identity
-from gpubuild.execute.dask_cluster import NoSchedulerError, connect
+from gpubuild.execute.dask_cluster import NoSchedulerError, Workers, connect
 from gpubuild.execute.dask_worker import run_messages
 from gpubuild.execute.executor import Executor, Future
 from gpubuild.execute.local_queue import LocalQueue
 from gpubuild.model.job import Job, JobResult
 from gpubuild.model.project import Execute
 from gpubuild.model.step import Params, StepKind
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.support.text import counted
 
@@ -46,8 +44,6 @@ _MESSAGE_SECONDS = 0.5  # of the steps in a message, if there are several
 _MESSAGE_STEPS = 8
 _SMALL_BYTES = 1 << 17  # a step with larger inputs travels alone
 _WATCH_SECONDS = 1.0
-_FOLLOW_SECONDS = 1.0
-_FIRST_SECONDS = 0.1  # the same until a worker is known
 _SLOW_SECONDS = 2.0  # a step that has an answer sooner is not started here, too
 _UNKNOWN_SECONDS = 10.0  # assumed of steps of a kind of which none has ended
 _RESULT_SECONDS = 30.0
@@ -104,32 +100,32 @@ class DaskExecutor:
         self._lock = threading.Lock()
         self._open: dict[str, _Sent] = {}  # steps without an answer, by key
         self._waiting: dict[str, _Sent] = {}  # those of them that are not sent yet
-        self._identities: dict[str, Mapping[str, str] | None] = {}  # by address of a worker; None: asked for
-        self._listed: Mapping[str, int] = {}  # threads of all workers
-        self._threads: dict[str, int] = {}  # of those with our Python and wire form
-        self._sharing: Set[str] = set()  # addresses of workers with our cache
         self._messages: set[_Message] = set()  # without an answer
-        self._room = 0  # how many messages may be sent at once
         self._most_steps = 1  # of steps so far, how many of the smallest kind fit in a message
-        self._able_for: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # workers by needed tools
         self._seconds: dict[StepKind, tuple[float, int]] = {}  # of ended steps: sum and number
         self._here: Counter[str] = Counter()  # why steps ran here
         self._has_reported_waiting = False  # for the first worker
-        self._waited_for_workers = False  # later steps do not wait again
+        self._has_waited_for_workers = False  # later steps do not wait again
         self._heard_at = time.monotonic()  # when the last answer came
-        self._answered = threading.Event()  # a worker listed its tools
         self._can_send = threading.Event()  # there may be steps to send, or room for them
         self._ended = threading.Event()
         self._client = self._connect()
+        self._workers = Workers(self._client, cache.url if cache else "", self._note_workers)
         if self._client is not None:
             # Three: a scheduler or worker that is stopped must not stop the clock.
-            for loop in (self._follow, self._send_waiting, self._watch):
+            for loop in (self._workers.follow, self._send_waiting, self._watch):
                 threading.Thread(target=loop, name="gpubuild-dask", daemon=True).start()
 
     @property
     def workers(self) -> int:
         """See ``Executor``. Changes when workers come and go."""
         return self._local.workers + self._room * self._most_steps
+
+    @property
+    def _room(self) -> int:
+        """How many messages may be under way at once."""
+        room = _PER_SLOT * self._workers.slots
+        return min(room, self._execute.jobs or room)
 
     def submit(self, job: Job, rank: int = 0) -> Future:
         """See ``Executor``."""
@@ -140,13 +136,11 @@ class DaskExecutor:
             if self._client is None:
                 reason = "the scheduler cannot be reached"
             elif not (reason := wire.why_local(job)):
-                with self._lock:
-                    able = self._able(job)
-                    is_known = self._threads and None not in self._identities.values()
-                    is_full = _PER_SLOT * len(self._open) >= self._room
-                if self._waited_for_workers:
+                workers = self._workers
+                is_full = _PER_SLOT * len(self._open) >= self._room
+                if self._has_waited_for_workers:
                     reason = _NO_WORKER
-                elif is_known and not able:
+                elif workers.threads and workers.are_known and not workers.able(job):
                     reason = "no worker has the same tools"
                 elif self._execute.only or not is_full or not self._local.is_idle:
                     sent.input_bytes = wire.input_bytes(job)
@@ -186,81 +180,23 @@ class DaskExecutor:
             self._warn(f"{error.message}; all steps run on this machine")
             return None
 
-    # --- which workers there are -----------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        """Follow which workers there are, and send them waiting steps."""
-        while not self._ended.is_set():
-            try:
-                if self._client.status not in ("running", "connecting"):
-                    raise OSError
-                known = self._client.nthreads()  # scheduler_info has 1 kB for each worker
-            except Exception:
-                known = {}
-            with self._lock:
-                self._answered.clear()
-                self._listed = known
-                new = known.keys() - self._identities.keys()
-                if known.keys() != self._identities.keys():
-                    self._identities = {address: self._identities.get(address) for address in known}
-                    self._refresh()
-            for address in new:
-                asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
-            self._send_stranded()
-            self._can_send.set()
-            self._answered.wait(_FOLLOW_SECONDS if self._threads else _FIRST_SECONDS)
-
-    async def _ask(self, address: str) -> None:
-        """Ask a new worker for its tools. Runs in the loop of Dask's client."""
-        found: dict[str, Mapping[str, str]] = {}
-        with suppress(Exception):  # a worker that is gone again
-            found = await self._client.run(identity, workers=[address], on_error="ignore")
-        with self._lock:
-            if address in self._identities:
-                self._identities[address] = found.get(address, {})
-                self._refresh()  # at once: a step that another worker refuses meanwhile can run there
-                self._answered.set()
-                self._can_send.set()
-
-    def _refresh(self) -> None:
-        """Note what follows from the identities of workers. The lock is held."""
-        self._threads = {
-            address: self._listed[address]
-            for address, found in self._identities.items()
-            if found and _is_like_us(found)
-        }
-        self._able_for.clear()
-        ours = self._cache.url if self._cache else ""
-        self._sharing = {
-            address for address, found in self._identities.items() if found and found.get("cache") == ours
-        }
-        if self._threads:
-            self._waited_for_workers = False
-        slots = sum(self._threads.values())
-        self._room = min(_PER_SLOT * slots, self._execute.jobs or _PER_SLOT * slots)
-
-    def _able(self, job: Job) -> frozenset[str]:
-        """Return the workers with the tools of a job. The lock is held."""
-        wanted = frozenset(job.fingerprints.items())
-        if wanted not in self._able_for:
-            self._able_for[wanted] = frozenset(
-                address for address in self._threads if wanted <= (self._identities[address] or {}).items()
-            )
-        return self._able_for[wanted]
-
     # --- steps on workers ------------------------------------------------------------------------------
 
-    def _send_stranded(self) -> None:
-        """Send steps again whose workers are all gone."""
+    def _note_workers(self) -> None:
+        """Send steps again whose workers are all gone, and those that wait."""
+        workers = self._workers
         with self._lock:
+            if workers.threads:
+                self._has_waited_for_workers = False
             stranded = [
                 sent
                 for sent in self._open.values()
-                if sent.workers and sent.workers.isdisjoint(self._threads) and self._able(sent.job)
+                if sent.workers and sent.workers.isdisjoint(workers.threads) and workers.able(sent.job)
             ]
         for sent in stranded:
             if self._take(sent.key):
                 self._send(sent)
+        self._can_send.set()
 
     def _send(self, sent: _Sent) -> None:
         """Send a step as soon as a worker can run it and there is room."""
@@ -297,7 +233,7 @@ class DaskExecutor:
                 return []
             share = -(-len(self._waiting) // free)  # no worker idles while others have several steps
             for sent in sorted(self._waiting.values(), key=lambda sent: -sent.rank):
-                able = self._able(sent.job)
+                able = self._workers.able(sent.job)
                 able = able - sent.refused if sent.refused else able
                 if not able:
                     continue
@@ -329,7 +265,7 @@ class DaskExecutor:
         cache = self._cache
         if cache is None or sent.refused or not (cache.readable and cache.writable):
             return None
-        return cache if sent.workers <= self._sharing else None
+        return cache if sent.workers <= self._workers.sharing else None
 
     def _submit(self, message: _Message) -> None:
         """Give a message to Dask."""
@@ -345,7 +281,7 @@ class DaskExecutor:
         if not message.steps:
             return
         able = message.steps[0][1].workers
-        is_everywhere = len(able) == len(self._identities)
+        is_everywhere = self._workers.are_all(able)
         try:
             message.remote = remote = self._client.submit(
                 run_messages,
@@ -406,8 +342,8 @@ class DaskExecutor:
             return
         with self._lock:
             sent.refused |= {worker} if worker else set()
-            # Workers that have not listed their tools yet may have them.
-            is_possible = bool(self._able(sent.job) - sent.refused) or None in self._identities.values()
+        # Workers that have not listed their tools yet may have them.
+        is_possible = bool(self._workers.able(sent.job) - sent.refused) or not self._workers.are_known
         if worker and is_possible and len(sent.refused) <= self._execute.retries:
             _empty(sent.job.workdir)
             self._send(sent)
@@ -493,29 +429,24 @@ class DaskExecutor:
         while not self._ended.wait(_WATCH_SECONDS):
             now = time.monotonic()
             with self._lock:
-                steps, has_workers = list(self._open.values()), bool(self._threads)
-                able = {sent.key for sent in steps if self._able(sent.job) - sent.refused}
+                steps, has_workers = list(self._open.values()), bool(self._workers.threads)
+                able = {sent.key for sent in steps if self._workers.able(sent.job) - sent.refused}
             if steps and not has_workers and not self._has_reported_waiting:
                 self._has_reported_waiting = True
                 self._warn(f"{self._execute.shown} has no workers yet: waiting")
             for sent in steps:
                 sent.stranded_since = 0.0 if sent.key in able else sent.stranded_since or now
                 if sent.stranded_since and now - sent.stranded_since >= self._execute.no_worker_seconds:
-                    self._waited_for_workers = not has_workers
+                    self._has_waited_for_workers = not has_workers
                     self._take_back(sent, _NO_WORKER)
                 elif sent.message is not None and now - sent.sent_at >= self._execute.step_seconds:
                     if now - self._heard_at >= self._execute.step_seconds:
-                        self._forget_workers()
+                        # No step had an answer for so long, as if the scheduler was stopped.
+                        self._workers.forget()
+                        self._has_waited_for_workers = True
                     self._take_back(sent, f"no answer after {self._execute.step_seconds:g} s")
             if self._local.is_idle and not self._execute.only:
                 self._start_slowest(steps, now)
-
-    def _forget_workers(self) -> None:
-        """Send no more steps: no step at all had an answer for so long, as if the scheduler was stopped."""
-        with self._lock:
-            self._identities = {}
-            self._refresh()
-            self._waited_for_workers = True
 
     def _take_back(self, sent: _Sent, reason: str) -> None:
         if self._take(sent.key):
@@ -590,7 +521,7 @@ class DaskExecutor:
         if self._ended.is_set():
             return
         self._ended.set()
-        self._answered.set()
+        self._workers.end()
         self._can_send.set()
         self._local.end()
         with self._lock:
@@ -604,10 +535,6 @@ class DaskExecutor:
         if self._client is not None:
             with suppress(Exception):
                 self._client.close(timeout=_CLOSE_SECONDS)
-
-
-def _is_like_us(found: Mapping[str, str]) -> bool:
-    return found.get("python") == wire.python_tag() and found.get("wire") == str(wire.VERSION)
 
 
 def _quietly(call: Callable[[], object]) -> None:

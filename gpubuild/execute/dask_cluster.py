@@ -1,18 +1,20 @@
-"""Connect to the scheduler of a Dask cluster, and query its workers."""
+"""Connect to the scheduler of a Dask cluster, follow which workers it has, and query them."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gpubuild.errors import UsageError
+from gpubuild.execute import wire
 from gpubuild.execute.agent import identity
+from gpubuild.model.job import Job
 from gpubuild.model.project import Execute
 from gpubuild.support.frozen import frozen
 
@@ -20,6 +22,8 @@ INSTALL = 'install it: pip install "distributed>=2026.8"'
 _ROUND_TRIPS = 3
 _START = "start one: dask scheduler --scheduler-file FILE"
 _LOOK_SECONDS = 0.05
+_FOLLOW_SECONDS = 1.0
+_FIRST_SECONDS = 0.1  # the same until a worker is known
 
 
 class NoSchedulerError(UsageError):
@@ -127,6 +131,102 @@ def _in_time(make: Callable[[], Any], seconds: float) -> Any:  # noqa: ANN401
 
     threading.Thread(target=run, name="gpubuild-connect", daemon=True).start()
     return made.result(seconds)
+
+
+class Workers:
+    """The workers of a cluster, and which of them can run a job. Thread-safe.
+
+    A worker can run a job if its Python and tools are the same bytes as here. ``changed`` is called when
+    more jobs may be able to run.
+    """
+
+    def __init__(self, client: Any, cache: str, changed: Callable[[], None]) -> None:  # noqa: ANN401 - Dask's
+        self._client = client
+        self._cache = cache  # the address of our cache for large files; empty: none
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._listed: Mapping[str, int] = {}  # threads of all workers, by address
+        self._identities: dict[str, Mapping[str, str] | None] = {}  # None: asked for
+        self._able: dict[frozenset[tuple[str, str]], frozenset[str]] = {}  # by needed tools
+        self.threads: Mapping[str, int] = {}  # of workers with our Python and wire form, by address
+        self.slots = 0  # threads of all these
+        self.sharing: Set[str] = frozenset()  # addresses of workers with our cache
+        self._answered = threading.Event()  # a worker listed its tools
+        self._ended = threading.Event()
+
+    @property
+    def are_known(self) -> bool:
+        """Whether every worker has listed its tools."""
+        return None not in self._identities.values()
+
+    def able(self, job: Job) -> frozenset[str]:
+        """Return the addresses of the workers with the tools of a job."""
+        wanted = frozenset(job.fingerprints.items())
+        with self._lock:
+            if wanted not in self._able:
+                self._able[wanted] = frozenset(
+                    address for address in self.threads if wanted <= (self._identities[address] or {}).items()
+                )
+            return self._able[wanted]
+
+    def are_all(self, addresses: Set[str]) -> bool:
+        """Whether the cluster has no other workers."""
+        return len(addresses) == len(self._identities)
+
+    def forget(self) -> None:
+        """Ask all workers again."""
+        with self._lock:
+            self._identities = {}
+            self._refresh()
+
+    def follow(self) -> None:
+        """Follow which workers there are, until :meth:`end`. Runs in a thread."""
+        import asyncio  # Dask has loaded it
+
+        while not self._ended.is_set():
+            try:
+                if self._client.status not in ("running", "connecting"):
+                    raise OSError
+                known = self._client.nthreads()  # scheduler_info has 1 kB for each worker
+            except Exception:
+                known = {}
+            with self._lock:
+                self._answered.clear()
+                self._listed = known
+                new = known.keys() - self._identities.keys()
+                if known.keys() != self._identities.keys():
+                    self._identities = {address: self._identities.get(address) for address in known}
+                    self._refresh()
+            for address in new:
+                asyncio.run_coroutine_threadsafe(self._ask(address), self._client.loop.asyncio_loop)
+            self._changed()
+            self._answered.wait(_FOLLOW_SECONDS if self.threads else _FIRST_SECONDS)
+
+    def end(self) -> None:
+        """Follow no longer."""
+        self._ended.set()
+        self._answered.set()
+
+    async def _ask(self, address: str) -> None:
+        """Ask a new worker for its tools. Runs in the loop of Dask's client."""
+        found: dict[str, Mapping[str, str]] = {}
+        with suppress(Exception):  # a worker that is gone again
+            found = await self._client.run(identity, workers=[address], on_error="ignore")
+        with self._lock:
+            if address in self._identities:
+                self._identities[address] = found.get(address, {})
+                self._refresh()  # at once: a step that another worker refuses meanwhile can run there
+        self._answered.set()
+        self._changed()
+
+    def _refresh(self) -> None:
+        """Note what follows from the identities. The lock is held."""
+        ours = {"python": wire.python_tag(), "wire": str(wire.VERSION)}.items()
+        answers = {address: found for address, found in self._identities.items() if found}
+        self.threads = {a: self._listed[a] for a, found in answers.items() if ours <= found.items()}
+        self.slots = sum(self.threads.values())
+        self.sharing = {a for a, found in answers.items() if found.get("cache") == self._cache}
+        self._able.clear()
 
 
 def query(execute: Execute) -> tuple[float, list[RemoteWorker]]:

@@ -166,7 +166,7 @@ def _sent(blob: Blob, file: Path, cache: RemoteStore | None) -> bytes | Stored:
     return stored or file.read_bytes()
 
 
-def _receive(blob: Blob, content: object, path: Path, cache: RemoteStore | None) -> None:
+def _receive(blob: Blob, content: bytes | Stored, path: Path, cache: RemoteStore | None) -> None:
     """Write the content of a file that a message has, or ``cache``. Raises ``WireError``, ``OSError``."""
     if isinstance(content, bytes):
         if (digest_bytes(content), len(content)) != (blob.digest, blob.size_bytes):
@@ -174,9 +174,8 @@ def _receive(blob: Blob, content: object, path: Path, cache: RemoteStore | None)
         path.write_bytes(content)
         path.chmod(0o755 if blob.executable else 0o644)
         return
-    stored = cast(Stored, _typed(Stored, content))
     try:
-        has_it = cache and cache.receive(blob, stored, lambda chunks: write_chunks(blob, chunks, path))
+        has_it = cache and cache.receive(blob, content, lambda chunks: write_chunks(blob, chunks, path))
     except DestinationError as error:
         raise WireError(str(error)) from error
     if not has_it:
@@ -266,9 +265,9 @@ def unpack_answer(message: bytes, job: Job, cache: RemoteStore | None = None) ->
         names = {_token(number): str(item.path) for number, item in enumerate(job.inputs)}
         return _typed_error(_renamed(found["error"], names))
     result = cast(JobResult, _typed(JobResult, found.get("result")))
-    blobs = found.get("blobs")
+    blobs = _typed(tuple[bytes | Stored, ...], found.get("blobs"))
     named = tuple(blob.name for blob in result.result.blobs)
-    if not isinstance(blobs, list) or len(blobs) != len(named) or len(set(named)) != len(named):
+    if len(blobs) != len(named) or len(set(named)) != len(named):
         raise WireError("outputs and their bytes do not match")
     if job.output_names and set(named) != set(job.output_names):
         raise WireError(f"outputs are {', '.join(named)}, not {', '.join(job.output_names)}")

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gpubuild.errors import NoRoomError
 from gpubuild.model.job import LOG_FILE, STAGE_FILE
-from gpubuild.support.delete_tree import delete_tree
-from gpubuild.support.file_lock import is_file_of, try_lock
+from gpubuild.support.files import delete_tree, is_file_of, try_lock
 
 _LOCK_SUFFIX = ".lock"
 _KEPT = ("out", "tmp")  # the folders that each job makes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from gpubuild.inspect.elf import EM_AARCH64, EM_X86_64, DamagedError, Elf
-from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.inspect.records import Kernel, Object
 from gpubuild.targets.target import Sanitize, cpu_triple
 
 SYMBOL = "gpubuild_cpu_image"
@@ -19,13 +19,13 @@ _MOST_KERNELS = 1 << 16
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 
 
-def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+def describe(data: bytes, elf: Elf | None) -> Object | None:
     """Return the facts in the table; ``None`` for a file that exports none."""
     machine = _MACHINES.get(elf.machine) if elf else None
     if elf is None or machine is None or elf.address_of(SYMBOL) is None:
         return None
     module, kernels = table(elf)
-    return ImageFacts(
+    return Object(
         format="bin",
         triple=cpu_triple(machine),
         module=module,

@@ -10,7 +10,7 @@ import re
 import struct
 
 from gpubuild.inspect.elf import EM_CUDA, MAGIC, Elf
-from gpubuild.inspect.records import Entry, ImageFacts, Kernel
+from gpubuild.inspect.records import Entry, Kernel, Object
 from gpubuild.support.frozen import replace
 
 _INFO_HAS_SIZE = 4  # of an entry of .nv.info: the payload's size follows, else 2 bytes of value
@@ -27,16 +27,16 @@ _TARGET = re.compile(r"^\s*\.target\s+(sm_\w+)", re.MULTILINE)
 _KERNEL = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)")
 
 
-def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
-    """Return the facts about an image; ``None`` if it is not NVIDIA's."""
+def describe(data: bytes, elf: Elf | None) -> Object | None:
+    """Return what is known about an image; ``None`` if it is not NVIDIA's."""
     if elf is not None:
         if elf.machine != EM_CUDA:
             return None
-        return ImageFacts(format="bin", chip=chip(elf), kernels=tuple(kernels(elf)))
+        return Object(format="bin", chip=chip(elf), kernels=tuple(kernels(elf)))
     return describe_fatbin(data) if data.startswith(_FATBINARY) else describe_ptx(data)
 
 
-def describe_fatbin(data: bytes) -> ImageFacts:
+def describe_fatbin(data: bytes) -> Object:
     """Return the entries of a fat binary, and the kernels of the first whose code can be read.
 
     The layout is that of fatbinary 12.9. Entries of unknown kinds are left out.
@@ -53,14 +53,14 @@ def describe_fatbin(data: bytes) -> ImageFacts:
         at += max(header_bytes + code_bytes, _ENTRY.size)
     chips = {entry.chip for entry in entries}
     return replace(
-        known or ImageFacts(format=""),
+        known or Object(format=""),
         format="fatbin",
         chip=chips.pop() if len(chips) == 1 else None,
         entries=tuple(entries),
     )
 
 
-def describe_ptx(data: bytes) -> ImageFacts | None:
+def describe_ptx(data: bytes) -> Object | None:
     """Return the chip and the entry functions; ``None`` for what is not the text of a PTX module."""
     try:
         text = data.rstrip(b"\0").decode()
@@ -71,7 +71,7 @@ def describe_ptx(data: bytes) -> ImageFacts | None:
     text = _COMMENT.sub(" ", text)
     target = _TARGET.search(text)
     kernels = tuple(Kernel(name=name) for name in _KERNEL.findall(text))
-    return ImageFacts(format="assembly", chip=target[1] if target else None, kernels=kernels)
+    return Object(format="assembly", chip=target[1] if target else None, kernels=kernels)
 
 
 def chip(elf: Elf) -> str:

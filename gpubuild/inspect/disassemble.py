@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from gpubuild.errors import GpubuildError, ToolNotFoundError, UsageError
 from gpubuild.inspect.records import Inspection, Object
 from gpubuild.settings import Settings
-from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.files import write_atomically
 from gpubuild.targets.registry import vendor
 from gpubuild.toolchain.run import run_tool
 

@@ -66,15 +66,14 @@ class Elf:
         """Return the content of all sections called ``name``; empty when there is none."""
         return b"".join(bytes(section.data()) for section in self._all if section.name == name)
 
-    def notes(self, name: str) -> Iterator[tuple[str, int, bytes]]:
-        """Yield owner, type and content of each note in section ``name``."""
-        data, at = self.bytes_of(name), 0
-        while at + 12 <= len(data):
-            owner_size, size, kind = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
-            owner_at, at = at + 12, at + 12 + -(-owner_size // 4) * 4
-            owner = data[owner_at : owner_at + owner_size].rstrip(b"\0").decode()
-            yield owner, kind, data[at : at + size]
-            at += -(-size // 4) * 4
+    def notes(self) -> Iterator[tuple[str, int | str, bytes]]:
+        """Yield owner, type and content of each note."""
+        from elftools.elf.sections import NoteSection
+
+        for section in self._all:
+            if isinstance(section, NoteSection):
+                for note in section.iter_notes():
+                    yield note["n_name"], note["n_type"], note["n_descdata"]
 
     def symbols(self) -> Iterator[tuple[str, bytes]]:
         """Yield names and contents of data symbols, static or dynamic, each name once."""
@@ -118,29 +117,26 @@ class Elf:
 
     def at(self, address: int, size: int) -> bytes:
         """Return ``size`` bytes at an address, with relative relocations applied. Raises ``DamagedError``."""
-        for segment in self._file.iter_segments("PT_LOAD"):
-            start = segment["p_vaddr"]
-            if start <= address and address + size <= start + segment["p_filesz"]:
-                begin = segment["p_offset"] + address - start
-                found = bytearray(self.data[begin : begin + size])
-                break
-        else:
-            raise DamagedError(f"address {address:#x} is outside the file")
+        begin = self._offset(address, size)
+        found = bytearray(self.data[begin : begin + size])
         for place, value in self._relative().items():
             if address <= place <= address + size - 8:
                 found[place - address : place - address + 8] = value.to_bytes(8, "little")
         return bytes(found)
 
     def text_at(self, address: int, limit: int = 4096) -> str:
-        """Return the NUL-terminated text at an address."""
-        for segment in self._file.iter_segments("PT_LOAD"):
-            start = segment["p_vaddr"]
-            if start <= address < start + segment["p_filesz"]:
-                begin = segment["p_offset"] + address - start
-                end = self.data.find(b"\0", begin, min(begin + limit, len(self.data)))
-                if end >= 0:
-                    return self.data[begin:end].decode()
-        raise DamagedError(f"no text at address {address:#x}")
+        """Return the NUL-terminated text at an address. Raises ``DamagedError``."""
+        begin = self._offset(address, 1)
+        end = self.data.find(b"\0", begin, begin + limit)
+        if end < 0:
+            raise DamagedError(f"no text at address {address:#x}")
+        return self.data[begin:end].decode()
+
+    def _offset(self, address: int, size: int) -> int:
+        """Return where the file has the ``size`` bytes at an address."""
+        for offset in self._file.address_offsets(address, size):
+            return int(offset)
+        raise DamagedError(f"address {address:#x} is outside the file")
 
     def _relative(self) -> dict[int, int]:
         from elftools.elf.relocation import RelocationSection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpubuild.inspect.elf import EM_AMDGPU, DamagedError, Elf
-from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.inspect.records import Kernel, Object
 from gpubuild.targets.amd import AMD
 
 _OWNER = "AMDGPU"
@@ -13,7 +13,7 @@ _METADATA = 32  # NT_AMDGPU_METADATA
 _REGISTER_BYTES = 4
 
 
-def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+def describe(data: bytes, elf: Elf | None) -> Object | None:
     """Return the target id, such as ``gfx90a:sramecc+:xnack-``, and the kernels; ``None`` for other files.
 
     The metadata of a relocatable object is not final, but is read, too.
@@ -25,22 +25,19 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
     chip = target.removeprefix(f"{AMD.triple}--") if isinstance(target, str) else None
     entries = found.get("amdhsa.kernels", [])
     sizes = {name: size for name, _, size in elf.functions()}
-    return ImageFacts(format="bin", chip=chip, kernels=tuple(_kernel(entry, sizes) for entry in entries))
+    return Object(format="bin", chip=chip, kernels=tuple(_kernel(entry, sizes) for entry in entries))
 
 
 def metadata(elf: Elf) -> dict[str, Any]:
     """Return the document of the metadata note; empty without one. Raises :class:`DamagedError`."""
     import msgpack
 
-    for section in elf.sections.values():
-        if section["sh_type"] != "SHT_NOTE":
-            continue
-        for owner, kind, data in elf.notes(section.name):
-            if owner == _OWNER and kind == _METADATA:
-                document = msgpack.unpackb(data)
-                if not isinstance(document, dict):
-                    raise DamagedError("the metadata of the AMD code object is not a map")
-                return document
+    for owner, kind, data in elf.notes():
+        if owner == _OWNER and kind == _METADATA:
+            document = msgpack.unpackb(data)
+            if not isinstance(document, dict):
+                raise DamagedError("the metadata of the AMD code object is not a map")
+            return document
     return {}
 
 

@@ -12,7 +12,6 @@ import gpubuild
 from gpubuild.errors import UsageError
 from gpubuild.inspect.elf import MAGIC, DamagedError, Elf, reading
 from gpubuild.inspect.records import (
-    ImageFacts,
     Inspection,
     Kernel,
     Module,
@@ -109,23 +108,8 @@ def _members(archive: bytes) -> Iterator[bytes]:
 
 
 def _raw(data: bytes) -> Module | None:
-    facts = describe_image(data)
-    if facts is None:
-        return None
-    return Module(name=facts.module, objects=(_plain_object(data, facts),))
-
-
-def _plain_object(data: bytes, facts: ImageFacts) -> Object:
-    return Object(
-        kind=facts.kind,
-        triple=facts.triple,
-        chip=facts.chip,
-        format=facts.format,
-        kernels=facts.kernels,
-        sanitize=facts.sanitize,
-        entries=facts.entries,
-        data=data,
-    )
+    found = describe_image(data)
+    return Module(name=found.module, objects=(found,)) if found else None
 
 
 def _container(data: bytes) -> list[Module]:
@@ -148,32 +132,31 @@ def _grouped(images: list[Image], *, relinked: bool = False, tables: bool = Fals
 
 
 def _container_object(image: Image, *, relinked: bool) -> Object:
-    facts = _lenient(image.data)
-    triple = image.strings.get("triple") or (facts.triple if facts else None)
+    found = _lenient(image.data) or Object(format="bin")
+    triple = image.strings.get("triple") or found.triple
     kernels = _kernels(image.strings.get("gpubuild.kernels"))
     if kernels is not None and image.image_kind == ImageKind.PTX:
         # The note is about the machine code beside it; the driver allocates registers again.
         kernels = tuple(replace(kernel, registers=None, spill_bytes=None) for kernel in kernels)
-    listed = facts.kernels if facts else ()
-    if relinked and kernels is not None and any(kernel.registers is not None for kernel in listed):
+    if relinked and kernels is not None and any(kernel.registers is not None for kernel in found.kernels):
         # Others have made the code since the note was written, and of all modules together.
         names = [kernel.name for kernel in kernels]
-        kernels = tuple(kernel for kernel in listed if kernel.name in names)
-    return Object(
+        kernels = tuple(kernel for kernel in found.kernels if kernel.name in names)
+    return replace(
+        found,
         target=image.strings.get("gpubuild.target"),
         kind=kind_of_triple(triple),
         triple=triple,
-        chip=image.strings.get("arch") or (facts.chip if facts else None),
+        chip=image.strings.get("arch") or found.chip,
         format=_FORMATS.get(image.image_kind, "bin"),
-        kernels=_with_code(kernels, facts),
+        kernels=_with_code(kernels, found.kernels),
         sanitize=tuple(filter(None, image.strings.get("gpubuild.sanitize", "").split(","))),
-        entries=facts.entries if facts else (),
         data=image.data,
     )
 
 
-def _lenient(data: bytes) -> ImageFacts | None:
-    """Return the facts about an image in an intact file: a damaged image hides no other."""
+def _lenient(data: bytes) -> Object | None:
+    """Return an image in an intact file: a damaged image hides no other."""
     try:
         return describe_image(data)
     except DamagedError:
@@ -193,9 +176,8 @@ def _kernels(text: str | None) -> tuple[Kernel, ...] | None:
         return None
 
 
-def _with_code(noted: tuple[Kernel, ...] | None, facts: ImageFacts | None) -> tuple[Kernel, ...]:
-    """Return what the build recorded, with what only the image has."""
-    listed = facts.kernels if facts else ()
+def _with_code(noted: tuple[Kernel, ...] | None, listed: tuple[Kernel, ...]) -> tuple[Kernel, ...]:
+    """Return what the build recorded, with what only the image has, of ``listed``."""
     if noted is None:
         return listed
     images = {kernel.name: kernel for kernel in listed}
@@ -222,9 +204,9 @@ def _blobs(elf: Elf) -> list[Module]:
         module = name.removesuffix(_BLOB_SUFFIX)
         if module == name or not module or data.startswith(offload_binary.MAGIC):
             continue
-        facts = _lenient(data)
-        if facts is not None:
-            found.append(Module(name=module, objects=(_plain_object(data, facts),)))
+        image = _lenient(data)
+        if image is not None:
+            found.append(Module(name=module, objects=(image,)))
     return found
 
 

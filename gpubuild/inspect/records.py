@@ -1,7 +1,4 @@
-"""Inspection: what was found in a file, as records and as the JSON document that scripts read.
-
-Image: the facts in a device image of any format.
-"""
+"""Inspection: what was found in a file, as records and as the JSON document that scripts read."""
 
 from __future__ import annotations
 
@@ -52,12 +49,17 @@ class Entry:
 
 
 @frozen
-class ImageFacts:
-    """What an image was recognised as, without its bytes; the fields are those of :class:`Object`.
+class Object:
+    """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
 
-    A vendor's reader leaves ``kind`` open, and ``triple`` where all of its images have the same.
+    ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
+    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin``, which has ``entries``, or ``offload`` (LLVM
+    IR). ``module`` is known where the image has its name, ``sanitize`` is what the kernels of a CPU image
+    are checked for. A vendor's reader leaves ``kind`` and ``data`` open, and ``triple`` where all of its
+    images have the same.
     """
 
+    target: str | None = None
     kind: str | None = None
     triple: str | None = None
     chip: str | None = None
@@ -66,26 +68,7 @@ class ImageFacts:
     kernels: tuple[Kernel, ...] = ()
     sanitize: tuple[str, ...] = ()
     entries: tuple[Entry, ...] = ()
-
-
-@frozen
-class Object:
-    """One target's image. ``target`` is the user's name for it, known only in what gpubuild wrote.
-
-    ``chip`` of an AMD image may be a target id such as ``gfx90a:sramecc+:xnack-``. ``format`` is
-    ``bin`` (machine code), ``assembly`` (PTX), ``fatbin``, which has ``entries``, or ``offload`` (LLVM
-    IR). ``sanitize`` is what the kernels of a CPU image are checked for.
-    """
-
-    target: str | None = None
-    kind: str | None = None
-    triple: str | None = None
-    chip: str | None = None
-    format: str
-    kernels: tuple[Kernel, ...] = ()
-    sanitize: tuple[str, ...] = ()
-    entries: tuple[Entry, ...] = ()
-    data: bytes = field(repr=False)
+    data: bytes = field(default=b"", repr=False)
 
 
 @frozen
@@ -177,14 +160,16 @@ def _kernel(item: Object, kernel: Kernel, workgroup: int) -> dict[str, Any]:
 _BITCODE = b"BC\xc0\xde"
 
 
-def describe_image(data: bytes) -> ImageFacts | None:
-    """Return the facts about an image, by its content; ``None`` if unknown. Raises ``DamagedError``."""
+def describe_image(data: bytes) -> Object | None:
+    """Return an image, recognised by its content; ``None`` if unknown. Raises ``DamagedError``."""
     if data.startswith(_BITCODE):
-        return ImageFacts(format="offload")
+        return Object(format="offload", data=data)
     with reading("ELF image"):
         elf = Elf(data) if data.startswith(MAGIC) else None
         for vendor in vendors():
-            facts: ImageFacts | None = import_module(vendor.image_reader).describe(data, elf)
-            if facts is not None:
-                return replace(facts, kind=vendor.kind, triple=facts.triple or vendor.triple or None)
+            found: Object | None = import_module(vendor.image_reader).describe(data, elf)
+            if found is not None:
+                return replace(
+                    found, kind=vendor.kind, triple=found.triple or vendor.triple or None, data=data
+                )
     return None

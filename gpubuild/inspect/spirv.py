@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpubuild.inspect.elf import DamagedError, Elf
-from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.inspect.records import Kernel, Object
 from gpubuild.support.spirv import MAGIC, read_module
 
 
-def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+def describe(data: bytes, elf: Elf | None) -> Object | None:
     """Return the version of SPIR-V as chip, and the kernels; ``None`` for other files."""
     if elf is not None or not data.startswith(MAGIC):
         return None
@@ -25,4 +25,4 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
         )
         for k in module.kernels
     )
-    return ImageFacts(format="bin", chip=f"spirv{module.version}", kernels=kernels)
+    return Object(format="bin", chip=f"spirv{module.version}", kernels=kernels)

@@ -80,6 +80,13 @@ class Variant:
         return [self.profile, list(self.settings), list(self.defines)]
 
 
+MLIR_SUFFIXES = (".mlir", ".mlirbc")
+CXX_SUFFIXES = (".cpp", ".cc", ".cxx")
+HOST_SUFFIXES = (".c", *CXX_SUFFIXES)  # of the sources that ``host:`` is about
+LLVM_SUFFIXES = (".ll", ".bc")
+OBJECT_SUFFIX, ARCHIVE_SUFFIX = ".o", ".a"
+SOURCE_SUFFIXES = (*MLIR_SUFFIXES, *HOST_SUFFIXES, *LLVM_SUFFIXES, OBJECT_SUFFIX, ARCHIVE_SUFFIX)
+
 # What a driver would take for more than the beginning of a folder's name: `-I=dir` is in the sysroot.
 _NOT_A_FOLDER = ("=", "$", "-")
 
@@ -308,9 +315,9 @@ class Program:
         versioned = self.product is Product.SHARED and self.install.version
         return f".{self.install.version.partition('.')[0]}" if versioned else ""
 
-    def host_of(self, source: Path, *, cxx: bool) -> CompilerOptions:
+    def host_of(self, source: Path) -> CompilerOptions:
         """Return how a C or C++ source is compiled."""
-        return self.source_hosts.get(source, self.host).of(cxx=cxx)
+        return self.source_hosts.get(source, self.host).of(cxx=source.suffix in CXX_SUFFIXES)
 
 
 @frozen

@@ -13,7 +13,7 @@ from pathlib import Path
 
 # The C library's come with the compiler, whose identity covers them.
 OF_COMPILER = frozenset({"c", "m", "dl", "pthread", "rt", "stdc++", "gcc", "gcc_s"})
-SYSTEM_FOLDERS = ("/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
+_SYSTEM_FOLDERS = ("/usr/local/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")
 
 
 def places(libraries: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def places(libraries: Sequence[str], flags: Sequence[str]) -> tuple[str, ...]:
     names = [name for name in dict.fromkeys(names) if name not in OF_COMPILER]
     if not names:
         return ()
-    folders += [str(folder) for name in SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
+    folders += [str(folder) for name in _SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
     return tuple(
         dict.fromkeys(
             os.path.join(folder, name[1:] if name.startswith(":") else f"lib{name}.{suffix}")  # noqa: PTH118

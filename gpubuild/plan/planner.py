@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpubuild.errors import ConfigError, Diagnostic, UsageError
-from gpubuild.model.project import Offload, Product, Program, Project
+from gpubuild.model.project import (
+    CXX_SUFFIXES,
+    HOST_SUFFIXES,
+    MLIR_SUFFIXES,
+    Offload,
+    Product,
+    Program,
+    Project,
+)
 from gpubuild.model.step import (
     BundleParams,
     CompileParams,
@@ -26,11 +34,8 @@ from gpubuild.plan.library_search import places, present
 from gpubuild.plan.modules import ModuleTargets, check_targets, settle
 from gpubuild.plan.plan import DoubledOutputError, Plan
 from gpubuild.plan.sources import (
-    C_SUFFIXES,
-    CXX_SUFFIXES,
     FACTS,
     HOST_MATH,
-    MLIR_SUFFIXES,
     OURS,
     ScannedSource,
     SourcePlanner,
@@ -121,7 +126,7 @@ class Planner:
             listed = [s for s in program.sources if s.suffix in MLIR_SUFFIXES]
             scanned = [scans[sources.outline(program, source).id] for source in listed]
             modules = [module for source in scanned for module in source.modules]
-            closed = any(s.suffix not in MLIR_SUFFIXES | C_SUFFIXES | CXX_SUFFIXES for s in program.sources)
+            closed = any(s.suffix not in (*MLIR_SUFFIXES, *HOST_SUFFIXES) for s in program.sources)
             if listed and not modules and not closed and not any(s.binaries for s in scanned):
                 found.append(
                     f"program {program.name} has no kernel: all its code runs on the host, since "

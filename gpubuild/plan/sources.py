@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from gpubuild.errors import StepError
-from gpubuild.model.project import NO_OPTIONS, CompilerOptions, Program, Project, about_warnings
+from gpubuild.model.project import (
+    ARCHIVE_SUFFIX,
+    CXX_SUFFIXES,
+    HOST_SUFFIXES,
+    LLVM_SUFFIXES,
+    MLIR_SUFFIXES,
+    NO_OPTIONS,
+    OBJECT_SUFFIX,
+    CompilerOptions,
+    Program,
+    Project,
+    about_warnings,
+)
 from gpubuild.model.step import (
     CcParams,
     GenerateParams,
@@ -84,12 +96,6 @@ def _fields_of(kind: type[ScannedModule | ScannedSource], entry: dict[str, Any])
     return {f.name: entry[f.name] for f in fields(kind) if f.name in entry}
 
 
-MLIR_SUFFIXES = frozenset({".mlir", ".mlirbc"})
-C_SUFFIXES = frozenset({".c"})
-CXX_SUFFIXES = frozenset({".cpp", ".cc", ".cxx"})
-LLVM_SUFFIXES = frozenset({".ll", ".bc"})
-OBJECT_SUFFIXES = frozenset({".o"})
-ARCHIVE_SUFFIXES = frozenset({".a"})
 HEADER_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".inc", ".def")
 
 
@@ -105,10 +111,10 @@ def find_variants(project: Project) -> Mapping[tuple[str, Path], str]:
     found: dict[tuple[str, Path], str] = {}
     for program in project.programs.values():
         for source in program.sources:
-            if source.suffix not in C_SUFFIXES | CXX_SUFFIXES:
+            if source.suffix not in HOST_SUFFIXES:
                 continue
             known = ways.setdefault(source, {})
-            options = program.host_of(source, cxx=source.suffix in CXX_SUFFIXES)
+            options = program.host_of(source)
             if name := known.setdefault(options, program.name if known else ""):
                 found[program.name, source] = name
     return found
@@ -141,7 +147,7 @@ class SourcePlanner:
                 inputs: tuple[Input, ...] = (self._input("source", source),)
                 if source.suffix in MLIR_SUFFIXES:
                     found = [self.outline(program, source)]
-                elif source.suffix in C_SUFFIXES | CXX_SUFFIXES:
+                elif source.suffix in HOST_SUFFIXES:
                     found = [self.preprocess(program, source)]
                     inputs = found[0].inputs
                 else:
@@ -222,7 +228,7 @@ class SourcePlanner:
         """Run the C preprocessor, whose output is what the compile step's key covers."""
         shown = self.layout.shown(source)
         cxx = source.suffix in CXX_SUFFIXES
-        options = program.host_of(source, cxx=cxx)
+        options = program.host_of(source)
         variant = self.variants.get((program.name, source), "")
         directory = self.layout.source_dir(source, variant)
         headers = self._headers()
@@ -251,9 +257,9 @@ class SourcePlanner:
     def host_object(self, program: Program, source: Path) -> tuple[Step | None, Input]:
         """Return the step that compiles a source that is not MLIR (none for .o and .a), and what to link."""
         shown = self.layout.shown(source)
-        if source.suffix in OBJECT_SUFFIXES:
+        if source.suffix == OBJECT_SUFFIX:
             return None, self._input("object", source)
-        if source.suffix in ARCHIVE_SUFFIXES:
+        if source.suffix == ARCHIVE_SUFFIX:
             return None, self._input("archive", source)
         variant = self.variants.get((program.name, source), "")
         path = self.layout.source_dir(source, variant) / "object.o"
@@ -274,7 +280,7 @@ class SourcePlanner:
         else:
             pre = self.preprocess(program, source)
             cxx = source.suffix in CXX_SUFFIXES
-            options = program.host_of(source, cxx=cxx)
+            options = program.host_of(source)
             # Comments, and where macros come from, have a part in warnings, which may be errors.
             warns = about_warnings(options.flags)
             deps = Input(name="deps", path=pre.output_path("deps"), producer=pre.id)

@@ -14,7 +14,7 @@ from typing import Any
 from gpubuild.errors import UsageError
 from gpubuild.model.events import Event, Listener, StepFinished, StepStarted
 from gpubuild.model.result import StepReport
-from gpubuild.support.atomic_write import UserFile
+from gpubuild.support.files import UserFile
 
 _FIRST_REMOTE = 10_000
 

@@ -117,7 +117,7 @@ def _project_file(env: Any, project: Any) -> Any:  # noqa: ANN401
     files = env.Flatten([project])
     suffix = Path(str(files[0])).suffix if len(files) == 1 else ""
     if suffix not in (".yaml", ".yml"):
-        from gpubuild.config.program_keys import SOURCE_SUFFIXES
+        from gpubuild.model.project import SOURCE_SUFFIXES
 
         if not suffix or suffix in SOURCE_SUFFIXES:
             shown = ", ".join(map(str, files)) or "nothing"

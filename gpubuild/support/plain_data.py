@@ -6,15 +6,16 @@ What is read may come from anywhere: nothing but the fields and types that annot
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from gpubuild.support.frozen import fields, is_frozen
+from gpubuild.support.frozen import fields
 
-_type_hints = cache(get_type_hints)
+_T = TypeVar("_T")
+_ATOMS = frozenset({str, int, float, bool, bytes, types.NoneType})
 
 
 def plain(value: object) -> object:
@@ -22,62 +23,108 @@ def plain(value: object) -> object:
 
     Fields at their defaults are left out.
     """
-    if is_frozen(value):
-        found = ((f.name, getattr(value, f.name), f.default) for f in fields(value))
-        return {name: plain(item) for name, item, default in found if item != default}
+    kind: Any = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is tuple or kind is list:
+        return [plain(item) for item in value]  # type: ignore[attr-defined]
+    if kind is dict:
+        return {key: plain(item) for key, item in value.items()}  # type: ignore[attr-defined]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, tuple | list):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return value
+    found = ((name, getattr(value, name), default) for name, default in _fields(kind))
+    return {name: plain(item) for name, item, default in found if item != default}
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[str, object]]:  # noqa: ANN401
+    """Return the names and the defaults of the fields of a frozen class."""
+    return [(field.name, field.default) for field in fields(kind)]
 
 
 def typed(kind: Any, value: object) -> Any:  # noqa: ANN401 - any annotation, and a value of that type
     """Return the plain ``value`` as ``kind``. Raises ``ValueError`` where it is of another type."""
+    return _reader(kind)(value)
+
+
+@cache
+def _reader(kind: Any) -> Callable[[object], Any]:  # noqa: ANN401
+    """Return a function that does what :func:`typed` does for ``kind``."""
     kind = getattr(kind, "__supertype__", kind)  # of a NewType
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        for choice in arguments:
-            try:
-                return typed(choice, value)
-            except ValueError:
-                continue
-    elif kind is None or kind is type(None):
-        if value is None:
-            return None
-    elif origin is tuple and isinstance(value, list):
-        if arguments[-1] is not Ellipsis and len(arguments) != len(value):
-            raise ValueError(f"expected {len(arguments)} values, got {len(value)}")
-        each = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
-        return tuple(typed(item_kind, item) for item_kind, item in zip(each, value, strict=True))
-    elif origin in (dict, Mapping) and isinstance(value, dict):
-        return {typed(arguments[0], k): typed(arguments[1], v) for k, v in value.items()}
-    elif kind in (object, Any):
-        return value
-    elif isinstance(kind, type):
-        return _object(kind, value)
-    raise ValueError(f"expected {kind}, got {type(value).__name__}")
+        return _reader_of_choice(kind, [_reader(choice) for choice in arguments])
+    if origin is tuple and arguments[-1] is Ellipsis:
+        read = _reader(arguments[0])
+        return lambda value: tuple(map(read, _of(list, value)))
+    if origin is tuple:
+        return _reader_of_row([_reader(argument) for argument in arguments])
+    if origin in (dict, Mapping):
+        read_key, read_item = map(_reader, arguments)
+        return lambda value: {read_key(k): read_item(v) for k, v in _of(dict, value).items()}
+    if kind in (object, Any):
+        return lambda value: value
+    if hasattr(kind, "__frozen_fields__"):
+        return _reader_of_object(kind)
+    if issubclass(kind or types.NoneType, Enum):
+        return kind  # type: ignore[no-any-return]
+    if kind is Path:
+        return lambda value: Path(_of(str, value))
+    if kind is float:
+        return _read_float
+    return partial(_of, kind or types.NoneType)
 
 
-def _object(kind: type, value: object) -> object:
-    if hasattr(kind, "__frozen_fields__") and isinstance(value, dict):
-        hints = _type_hints(kind)
-        if unknown := value.keys() - hints.keys():
-            raise ValueError(f"{kind.__name__} has no {', '.join(map(repr, unknown))}")
-        try:
-            return kind(**{name: typed(hints[name], item) for name, item in value.items()})
-        except TypeError as error:
-            raise ValueError(str(error)) from error
-    if issubclass(kind, Enum):
-        return kind(value)
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    if kind is float and type(value) is int:
-        return float(value)
+def _of(kind: type[_T], value: object) -> _T:
     if type(value) is kind:
         return value
     raise ValueError(f"expected {kind.__name__}, got {type(value).__name__}")
+
+
+def _read_float(value: object) -> float:
+    try:
+        return float(value) if type(value) is int else _of(float, value)
+    except OverflowError as error:
+        raise ValueError("an integer that is too large for a float") from error
+
+
+def _reader_of_choice(kind: object, choices: Sequence[Callable[[object], Any]]) -> Callable[[object], Any]:
+    def read(value: object) -> object:
+        for choice in choices:
+            try:
+                return choice(value)
+            except ValueError:
+                continue
+        raise ValueError(f"expected {kind}, got {type(value).__name__}")
+
+    return read
+
+
+def _reader_of_row(items: Sequence[Callable[[object], Any]]) -> Callable[[object], Any]:
+    def read(value: object) -> tuple[Any, ...]:
+        row = _of(list, value)
+        if len(row) != len(items):
+            raise ValueError(f"expected {len(items)} values, got {len(row)}")
+        return tuple([read_item(item) for read_item, item in zip(items, row, strict=True)])
+
+    return read
+
+
+def _reader_of_object(kind: Any) -> Callable[[object], Any]:  # noqa: ANN401 - a frozen class
+    fields: dict[str, Callable[[object], Any]] = {}
+
+    def read(value: object) -> object:
+        if not fields:  # a class may contain itself
+            fields.update({name: _reader(hint) for name, hint in get_type_hints(kind).items()})
+        given = _of(dict, value)
+        if unknown := given.keys() - fields.keys():
+            raise ValueError(f"{kind.__name__} has no {', '.join(map(repr, unknown))}")
+        found = {name: fields[name](item) for name, item in given.items()}
+        try:
+            return kind(**found)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    return read

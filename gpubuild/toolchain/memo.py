@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpubuild.model.digest import digest_file
-from gpubuild.support.atomic_write import write_atomically
 from gpubuild.support.file_stamp import stat_of
+from gpubuild.support.files import write_atomically
 
 _SCHEMA = 1
 _MOST_SHARED = 4000

@@ -32,9 +32,9 @@ from typing import Any
 
 from gpubuild.errors import NoRoomError, StepError, ToolNotFoundError, UsageError
 from gpubuild.settings import NO_USER_CACHE, Settings, closed_environment, python_command
+from gpubuild.support.files import why_full
 from gpubuild.support.fork import interrupts_blocked
 from gpubuild.support.frozen import frozen
-from gpubuild.support.no_room import why_full
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)

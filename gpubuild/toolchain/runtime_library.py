@@ -27,6 +27,7 @@ GLIBC = "2.17"  # the oldest that it runs with
 _PACKAGE = Path(__file__).parents[1]
 FOLDER = _PACKAGE / "runtime"
 _FLAGS = ("-I.", "-std=c11", "-pthread", "-fPIC", "-g0", "-frandom-seed=0", "-fno-sanitize=undefined")
+LIBRARIES = ("m", "dl", "pthread")  # that it is linked with
 # Code that runs once, waits for a driver or prints: full optimisation takes a seventh of the compile time.
 NEVER_HOT = (
     "core/", "cpu/cpu_chip.c", "cpu/cpu_module.c", "cuda/", "hip/", "mlir_utils/", "opencl/",

@@ -133,6 +133,20 @@ class KernelRecord(ctypes.Structure):
     ]
 
 
+class LaunchRecord(ctypes.Structure):
+    """`gb_launch` of core/device.h."""
+
+    _fields_ = [
+        ("cluster", Dim3),
+        ("grid", Dim3),
+        ("block", Dim3),
+        ("shared_bytes", ctypes.c_uint32),
+        ("params", ctypes.c_void_p),
+        ("param_count", ctypes.c_size_t),
+        ("extra", ctypes.c_void_p),
+    ]
+
+
 def dim(sizes) -> Dim3:
     sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     return Dim3(*(*sizes, 1, 1)[:3])
@@ -148,10 +162,9 @@ class Device:
         self._c.gb_cpu_module_unload.argtypes = [ctypes.c_void_p]
         self._c.gb_cpu_module_kernel.restype = ctypes.POINTER(KernelRecord)
         self._c.gb_cpu_module_kernel.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-        self._c.gb_cpu_launch.argtypes = [
-            ctypes.POINTER(KernelRecord), Dim3, Dim3, Dim3, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t,
-        ]  # fmt: skip
-        self._c.gb_cpu_launch.restype = None
+        for function in (self._c.gb_cpu_launch_check, self._c.gb_cpu_launch):
+            function.argtypes = [ctypes.POINTER(KernelRecord), ctypes.POINTER(LaunchRecord)]
+            function.restype = None
         self._c.gb_cpu_supports.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 
     def supports(self, chip: str, features: str | None = None) -> bool:
@@ -190,9 +203,11 @@ class Module:
         for arg in args:
             values.extend(_descriptor(arg) if isinstance(arg, np.ndarray) else [np.array([arg])])
         pointers = (ctypes.c_void_p * len(values))(*(v.ctypes.data for v in values))
-        self.device._c.gb_cpu_launch(
-            kernel, dim(cluster), dim(grid), dim(block), dynamic, pointers, len(values)
+        launch = LaunchRecord(
+            dim(cluster), dim(grid), dim(block), dynamic, ctypes.addressof(pointers), len(values)
         )
+        self.device._c.gb_cpu_launch_check(kernel, launch)
+        self.device._c.gb_cpu_launch(kernel, launch)
 
 
 def _descriptor(array: np.ndarray) -> list[np.ndarray]:

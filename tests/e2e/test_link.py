@@ -9,7 +9,6 @@ from unit.engine.host.test_offload_binary import CUBIN, HSACO, llvm_tool
 from unit.engine.steps import COMPILERS, Ran, Tools, failing_step, run_step
 from variants import few
 
-from gpubuild.engine.cc.link import library_flag
 from gpubuild.model.offload_binary import pack
 from gpubuild.model.step import CcParams, LinkParams, LlvmParams, RuntimeParams, StepKind
 
@@ -140,7 +139,3 @@ def test_what_a_linker_warns_about_is_kept(tmp_path: Path) -> None:
     inputs = parts(tmp_path, tools, main=MAIN.replace("helper(n)", "(tmpnam(0), helper(n))"))
     (warning,) = linked(tmp_path / "l", inputs, tools).result.result.warnings
     assert "tmpnam" in warning
-
-
-def test_library_flags() -> None:
-    assert [library_flag(n) for n in ("m", "/opt/libx.so", "-lz")] == ["-lm", "/opt/libx.so", "-lz"]

@@ -33,7 +33,7 @@ def test_what_is_sent_is_what_is_read(tmp_path: Path) -> None:
         with closing(open_tiered(tmp_path / "second", server.url)) as second:
             assert settled(second, tmp_path)
     assert list(kept)[-1] == f"/cache/ac/{KEY}", "the record comes after what it names"
-    assert json.loads(decode_bazel_result(kept[f"/cache/ac/{KEY}"]))["schema"] == "gpubuild.remote/1"
+    assert json.loads(decode_bazel_result(kept[f"/cache/ac/{KEY}"]))["schema"] == "gpubuild.remote/2"
 
 
 def test_a_server_that_takes_blobs_but_fails_leaves_no_record(tmp_path: Path) -> None:

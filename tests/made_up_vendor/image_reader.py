@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpubuild.inspect.elf import Elf
-from gpubuild.inspect.records import ImageFacts, Kernel
+from gpubuild.inspect.records import Kernel, Object
 
 _MAGIC = b"\0asm\1\0\0\0"
 _CUSTOM, _IMPORT, _CODE = 0, 2, 10
@@ -13,7 +13,7 @@ _SYMBOLS = 8  # a subsection of "linking"
 _LOCAL, _UNDEFINED = 0x2, 0x10
 
 
-def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
+def describe(data: bytes, elf: Elf | None) -> Object | None:
     if not data.startswith(_MAGIC):
         return None
     sections = list(_sections(_Bytes(data[len(_MAGIC) :])))
@@ -25,7 +25,7 @@ def describe(data: bytes, elf: Elf | None) -> ImageFacts | None:
             kernels = [
                 Kernel(name=name, code_bytes=sizes[index - imports]) for name, index in _functions(section)
             ]
-    return ImageFacts(format="bin", kernels=tuple(kernels))
+    return Object(format="bin", kernels=tuple(kernels))
 
 
 class _Bytes:

@@ -1,8 +1,7 @@
 """Archives: results in one file, for a CI service to keep and a fresh machine to import.
 
 A tar file of a manifest and the blobs, sorted, without times or owners: equal content gives equal
-bytes. The reader accepts nothing but plain files with the names below: an archive may come from
-anywhere, and ``tarfile`` trusts headers.
+bytes. An archive may come from anywhere: the reader accepts nothing but plain files with the names below.
 
     manifest.json   records, with their checksums
     cas/<sha256>    the blobs
@@ -14,11 +13,13 @@ import errno
 import gzip
 import json
 import os
+import tarfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Self, cast
 
 from gpubuild.cache.local.blobs import DamagedBlobError, read_verified
 from gpubuild.cache.local.disk_store import DiskStore
@@ -26,14 +27,13 @@ from gpubuild.cache.record import decode_record, encode_record
 from gpubuild.errors import UsageError
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
-from gpubuild.support.atomic_write import Replacement
+from gpubuild.support.files import Replacement
 from gpubuild.support.frozen import frozen
 from gpubuild.support.text import counted
 
 SCHEMA = "gpubuild.archive/1"
 DEFAULT_LIMIT_BYTES = 20 << 30
 MAX_MANIFEST_BYTES = 256 << 20
-_BLOCK = 512
 _CHUNK_BYTES = 1 << 20
 _MANIFEST = "manifest.json"
 _COMPRESSION_LEVEL = 1
@@ -82,7 +82,7 @@ def export_archive(store: DiskStore, file: Path, keys: Collection[Digest] | None
                 for chunk in read_verified(blobs[digest], store.blobs.path(digest)):
                     out.write(chunk)
                 out.write(_padding(blobs[digest].size_bytes))
-            out.write(bytes(2 * _BLOCK))
+            out.write(bytes(2 * tarfile.BLOCKSIZE))
     except OSError as error:
         raise UsageError(
             f"cannot write {file}: {error.strerror or error}",
@@ -125,11 +125,11 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
     with stream:
         try:
             members = _members(stream)
-            records = _read_manifest(members, limit_bytes)
+            records = _read_manifest(*next(members, ("", 0, _nothing)), limit_bytes)
             blobs = {b.digest: b for r in records.values() for b in r.blobs}
             stored_blobs = {digest for digest, blob in blobs.items() if store.has(blob)}
             last = ""
-            for name, size, chunks in members:
+            for name, size, read in members:
                 blob = _wanted(name, size, blobs)
                 if name <= last:
                     raise ArchiveError("its files are not in order")  # or one is repeated
@@ -137,13 +137,15 @@ def import_archive(store: DiskStore, file: Path, *, limit_bytes: int = DEFAULT_L
                 if blob.digest in stored_blobs:
                     continue
                 try:
-                    store.receive(blob, chunks)
+                    store.receive(blob, iter(partial(read, _CHUNK_BYTES), b""))
                 except DamagedBlobError:
                     problems.append(f"{name} is damaged")
                     continue
                 stored_blobs.add(blob.digest)
                 taken_bytes += size
-        except (ArchiveError, EOFError, gzip.BadGzipFile) as error:
+            if blobs and last != f"cas/{max(blobs)}":  # tarfile takes a damaged header for the end
+                raise ArchiveError("it ends early")
+        except (ArchiveError, EOFError, gzip.BadGzipFile, tarfile.TarError) as error:
             problems.append(str(error) or "it ends early")
         except OSError as error:
             problems.append(error.strerror or str(error))
@@ -168,15 +170,14 @@ def _encode_manifest(records: dict[Digest, ActionResult]) -> bytes:
 
 
 def _read_manifest(
-    members: Iterator[tuple[str, int, Iterator[bytes]]], limit_bytes: int
+    name: str, size: int, read: Callable[[int], bytes], limit_bytes: int
 ) -> dict[Digest, ActionResult]:
-    name, size, chunks = next(members, ("", 0, iter(())))
     if name != _MANIFEST:
         raise ArchiveError("it was not written by `gpubuild cache export`")
     if size > MAX_MANIFEST_BYTES:
         raise ArchiveError("its manifest is too large")
     try:
-        document = json.loads(b"".join(chunks))
+        document = json.loads(read(size))
         if document["schema"] != SCHEMA:
             raise ArchiveError("it was written by another version of gpubuild")
         records = {
@@ -204,58 +205,36 @@ def _wanted(name: str, size: int, blobs: dict[Digest, Blob]) -> Blob:
 
 
 def _header(name: str, size: int) -> bytes:
-    fields = (
-        name.encode().ljust(100, b"\0"),
-        b"0000644\0" + b"0000000\0" * 2,
-        b"%011o\0" % size,
-        b"00000000000\0" + b" " * 8 + b"0" + bytes(100) + b"ustar\x0000" + bytes(64),
-        b"0000000\0" * 2,
-    )
-    header = b"".join(fields).ljust(_BLOCK, b"\0")
-    return header[:148] + b"%06o\0 " % sum(header) + header[156:]
+    header = tarfile.TarInfo(name)
+    header.size = size
+    return header.tobuf(tarfile.USTAR_FORMAT)
 
 
 def _padding(size: int) -> bytes:
-    return bytes(-size % _BLOCK)
+    return bytes(-size % tarfile.BLOCKSIZE)
 
 
-def _members(stream: BinaryIO) -> Iterator[tuple[str, int, Iterator[bytes]]]:
-    """Yield name, size and content of each file; skip content that was not read."""
-    while True:
-        header = _exactly(stream, _BLOCK)
-        if header == bytes(_BLOCK):
-            return
-        name, size = _parse_header(header)
-        chunks = _content(stream, size)
-        yield name, size, chunks
-        for _ in chunks:
-            pass
-        _exactly(stream, -size % _BLOCK)
+class _PlainFile(tarfile.TarInfo):
+    """A header of a plain file. Others are refused unread: links, devices, extensions of any size."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type != tarfile.REGTYPE or header.size < 0:
+            raise ArchiveError("a header in it is damaged, or it was not written by `gpubuild cache export`")
+        return header
 
 
-def _parse_header(header: bytes) -> tuple[str, int]:
-    """Accept exactly the headers of :func:`_header`: no links, long names or extensions."""
-    name, size = header[:100].rstrip(b"\0"), header[124:135]
-    if not size.isdigit() or b"8" in size or b"9" in size or not name.isascii():
-        raise ArchiveError("a header in it is damaged")
-    text = name.decode()
-    if header != _header(text, int(size, 8)):
-        raise ArchiveError("a header in it is damaged, or it was not written by `gpubuild cache export`")
-    return text, int(size, 8)
+def _members(stream: BinaryIO) -> Iterator[tuple[str, int, Callable[[int], bytes]]]:
+    """Yield the name and the size of each file, and a function that reads its content."""
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=_PlainFile) as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            yield member.name, member.size, content.read if content else _nothing
 
 
-def _content(stream: BinaryIO, size: int) -> Iterator[bytes]:
-    left = size
-    while left:
-        chunk = stream.read(min(left, _CHUNK_BYTES))
-        if not chunk:
-            raise ArchiveError("it ends early")
-        left -= len(chunk)
-        yield chunk
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    return b"".join(_content(stream, size))
+def _nothing(_: int) -> bytes:
+    return b""
 
 
 @contextmanager

@@ -17,8 +17,7 @@ from pathlib import Path
 from gpubuild.cache.local.folder import entries
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import Blob
-from gpubuild.support.atomic_write import PREFIX
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import PREFIX, delete_tree
 from gpubuild.support.frozen import frozen
 
 _CHUNK_BYTES = 1 << 20

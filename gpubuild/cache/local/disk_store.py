@@ -30,8 +30,8 @@ from gpubuild.cache.warnings import Warnings
 from gpubuild.model.digest import Digest, is_digest
 from gpubuild.model.step import ActionResult, Blob
 from gpubuild.support.file_stamp import exists
+from gpubuild.support.files import why_full
 from gpubuild.support.frozen import frozen
-from gpubuild.support.no_room import why_full
 
 if TYPE_CHECKING:
     from gpubuild.cache.local.index import Index

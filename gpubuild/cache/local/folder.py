@@ -19,8 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpubuild.model.digest import digest_bytes
-from gpubuild.support.atomic_write import write_atomically
-from gpubuild.support.file_lock import try_lock
+from gpubuild.support.files import try_lock, write_atomically
 
 
 class DamagedIndexError(Exception):

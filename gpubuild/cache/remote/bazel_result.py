@@ -13,15 +13,16 @@ from enum import StrEnum
 from gpubuild.cache.record import (
     MAX_RECORD_BYTES,
     RecordError,
+    check_blob,
     decode_record,
     encode_record,
-    read_digest,
     read_json,
-    read_size,
+    read_typed,
 )
 from gpubuild.model.digest import Digest
 from gpubuild.model.step import ActionResult
 from gpubuild.support.frozen import frozen
+from gpubuild.support.plain_data import plain
 
 _VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _STDOUT_RAW = 5
@@ -95,7 +96,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise RecordError("not a protocol buffer")
 
 
-SCHEMA = "gpubuild.remote/1"
+SCHEMA = "gpubuild.remote/2"
 MAX_REMOTE_RECORD_BYTES = 4 * MAX_RECORD_BYTES
 _CHUNK_BYTES = 1 << 18
 
@@ -124,20 +125,21 @@ class RemoteRecord:
     stored: Mapping[Digest, Stored]
 
 
+@frozen
+class _Document:
+    """What ``/ac/<key>`` has of ours: a record, and how its blobs are stored."""
+
+    schema: str
+    record: str
+    stored: dict[Digest, Stored]
+
+
 def encode_remote(key: Digest, record: RemoteRecord) -> bytes:
     """Return the body of ``/ac/<key>``. Raises ``RecordError`` for what the reader would refuse."""
-    text = json.dumps(
-        {
-            "schema": SCHEMA,
-            "record": encode_record(key, record.result).decode(),
-            "stored": {
-                digest: [stored.digest, stored.size_bytes, stored.encoding.value]
-                for digest, stored in record.stored.items()
-            },
-        },
-        separators=(",", ":"),
-        sort_keys=True,
-    ).encode()
+    document = _Document(
+        schema=SCHEMA, record=encode_record(key, record.result).decode(), stored=dict(record.stored)
+    )
+    text = json.dumps(plain(document), separators=(",", ":"), sort_keys=True).encode()
     # A server looks for blobs by the digest of their stored form.
     outputs = [
         (blob.name, stored.digest, stored.size_bytes)
@@ -153,20 +155,18 @@ def decode_remote(key: Digest, data: bytes) -> RemoteRecord:
     """Read what a server sent. Raises ``RecordError`` for anything ``encode_remote`` did not write."""
     if len(data) > MAX_REMOTE_RECORD_BYTES:
         raise RecordError("too long")
-    body = decode_bazel_result(data)
-    document = read_json(body)
-    if not isinstance(document, dict) or set(document) != {"schema", "record", "stored"}:
-        raise RecordError("not a record of ours")
-    text, table = document["record"], document["stored"]
-    if document["schema"] != SCHEMA or not isinstance(text, str) or not isinstance(table, dict):
-        raise RecordError("not a record of ours")
+    document = read_typed(_Document, read_json(decode_bazel_result(data)))
+    if document.schema != SCHEMA:
+        raise RecordError(f"not of schema {SCHEMA}")
     try:
-        result = decode_record(key, text.encode())
+        result = decode_record(key, document.record.encode())
     except UnicodeEncodeError as error:
         raise RecordError("not text") from error
     if result.discovered:
         raise RecordError("it names files of another machine")
-    stored = {read_digest(digest): _stored(value) for digest, value in table.items()}
+    stored = document.stored
+    for where in stored.values():
+        check_blob(where.digest, where.size_bytes)
     if stored.keys() != {blob.digest for blob in result.blobs}:
         raise RecordError("it does not say how its outputs are stored")
     for blob in result.blobs:
@@ -200,12 +200,3 @@ def decompress(chunks: Iterable[bytes], limit_bytes: int) -> Iterator[bytes]:
                 return
         if stream.eof:
             return
-
-
-def _stored(value: object) -> Stored:
-    if not isinstance(value, list) or len(value) != 3:
-        raise RecordError("expected digest, size and encoding")
-    digest, size, encoding = value
-    if encoding not in tuple(Encoding):
-        raise RecordError(f"unknown encoding {str(encoding)[:40]!r}")
-    return Stored(digest=read_digest(digest), size_bytes=read_size(size), encoding=Encoding(encoding))

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpubuild.engine.ir import llvm
 from gpubuild.model.digest import digest_bytes, encode
 from gpubuild.settings import NO_USER_CACHE, Settings
-from gpubuild.support.atomic_write import write_atomically
+from gpubuild.support.files import write_atomically
 from gpubuild.targets.target import Target
 
 PREFIX = "__nv_"  # of all its functions

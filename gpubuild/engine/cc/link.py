@@ -20,8 +20,9 @@ from gpubuild.engine.ir.step_io import StepIO
 from gpubuild.errors import NOTHING_DEFINES, InputChangedError, StepError
 from gpubuild.model.digest import digest_file
 from gpubuild.model.step import LinkParams
-from gpubuild.plan.library_search import OF_COMPILER, SYSTEM_FOLDERS
+from gpubuild.plan.library_search import OF_COMPILER
 from gpubuild.settings import closed_environment
+from gpubuild.toolchain import runtime_library
 from gpubuild.toolchain.clang_linker_wrapper import CUDA, WRAPPER, hidden, wrapper_options
 from gpubuild.toolchain.run import ToolRun, run_tool
 
@@ -138,7 +139,9 @@ class LinkReads:
                 f"{self._referring} names other files, and this linker does not list which of them it reads",
                 hint="list those files under `sources:`, or link with GNU ld or ld.lld",
             )
-        files = dict.fromkeys(self._guessed() if listed is None else listed)
+        if listed is None:
+            listed = [Path(name) for name in self._params.present]
+        files = dict.fromkeys(listed)
         for named in (*self._named_by_flags(), *self._chosen_linker()):
             # A flag may also name an output, such as a map of the program.
             if named not in files and named.is_file() and named.stat().st_ctime_ns < self._began_ns:
@@ -175,12 +178,10 @@ class LinkReads:
             in_system and bool(_START_FILE.fullmatch(name) or _SYSTEM_FILE.fullmatch(name))
         )
 
-    def _words(self) -> list[str]:
-        return [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
-
     def _named_by_flags(self) -> list[Path]:
         """Return absolute paths in flags, such as plugins and specs, which linkers do not list."""
-        return [Path(word) for word in self._words() if word.startswith("/")]
+        words = [word for flag in self._params.flags for word in re.split(r"[,=]", flag)]
+        return [Path(word) for word in words if word.startswith("/")]
 
     def _chosen_linker(self) -> Iterator[Path]:
         """Yield the linker that ``-fuse-ld`` names: the compiler's fingerprint covers its default only."""
@@ -192,21 +193,6 @@ class LinkReads:
             found = shutil.which(made.stdout.decode().strip(), path=closed_environment()["PATH"])
             if found:
                 yield Path(found)
-
-    def _guessed(self) -> Iterator[Path]:
-        """Yield candidates for linkers that write no list: libraries in the usual folders."""
-        words = self._words()
-        folders = [Path(word.removeprefix("-L")) for word in words if word.startswith("-L/")]
-        folders += [folder for name in SYSTEM_FOLDERS for folder in sorted(Path("/").glob(name[1:]))]
-        libraries = [*self._params.libraries, *(w.removeprefix("-l") for w in words if w.startswith("-l"))]
-        candidates = [
-            folder / f"lib{name}.{suffix}"
-            for name in libraries
-            if name not in OF_COMPILER
-            for folder in folders
-            for suffix in ("so", "a")
-        ]
-        yield from (file for file in dict.fromkeys(candidates) if file.is_file())
 
 
 def _referring(io: StepIO) -> Path | None:
@@ -231,7 +217,6 @@ def _referring(io: StepIO) -> Path | None:
 
 
 _OUTPUT = "program"
-_SYSTEM_LIBRARIES = ("-lm", "-ldl", "-lpthread")
 _NO_BUILD_ID = "-Wl,--build-id=none"  # a digest of everything else
 
 
@@ -262,7 +247,7 @@ def link(
     io: StepIO,
     files: Mapping[str, Path],
     mode: Sequence[str] = (),
-    libraries: Sequence[str] = _SYSTEM_LIBRARIES,
+    libraries: Sequence[str] = runtime_library.LIBRARIES,
 ) -> Path:
     """Return the file that the inputs in ``files`` are linked into, by flags ``mode`` of the compiler."""
     objects = [file.name for file in files.values() if file.suffix == ".o"]
@@ -274,7 +259,7 @@ def link(
     strip = () if params.debug else ("-Wl,--strip-debug",)
     arguments = [
         *mode, "-o", _OUTPUT, *objects, *grouped, _NO_BUILD_ID, *strip,
-        *params.flags, *(library_flag(name) for name in params.libraries), *libraries,
+        *params.flags, *(f"-l{name}" for name in (*params.libraries, *libraries)),
     ]  # fmt: skip
     reads = LinkReads(params, io)
     made = _run(params, io, driver, [*arguments, *reads.flags])
@@ -297,11 +282,6 @@ def _run(params: LinkParams, io: StepIO, driver: str, arguments: list[str]) -> T
     if params.wrapper_triple:
         return _run_wrapper(params, io, driver, arguments)
     return run_driver(io, driver, arguments)
-
-
-def library_flag(name: str) -> str:
-    """Return the flag for a library: ``-lm`` for ``m``; paths and flags are unchanged."""
-    return name if "/" in name or name.startswith("-") else f"-l{name}"
 
 
 _UNKNOWN_CHIP = re.compile(r"nvlink fatal +: Value '(sm_\w+)' is not defined for option 'arch'")

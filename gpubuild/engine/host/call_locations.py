@@ -1,6 +1,7 @@
-"""Insert calls into host code that name the operation for which it calls the runtime next.
+"""Insert calls of the runtime for its messages into host code.
 
-``gpubuildPlace`` (``runtime/core/location.c``) keeps the text for error messages until the next call.
+Some name the operation for which host code calls the runtime next: ``gpubuildPlace``
+(``runtime/core/location.c``) keeps the text until the next call. Others report failed assertions.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from mlir import ir
 from gpubuild.engine.ir.builder import Emitter
 from gpubuild.engine.ir.diagnostics import UNNAMED_BUFFER, file_position
 from gpubuild.engine.ir.locations import address
-from gpubuild.engine.ir.query import callee, symbol_name
+from gpubuild.engine.ir.passes import Lowering
+from gpubuild.engine.ir.query import callee, operations, symbol_name
 from gpubuild.support.text import escaped
 
 _FUNCTION = "gpubuildPlace"
+_FAILED = "gpubuildAssertionFailed"  # runtime/core/message.c
 _NAMED = ("gpu.", "nvgpu.", "cf.assert")
 _CALLS = ("mgpu", "gpubuild")  # prefixes of the runtime's functions
 _ANY_CALL = frozenset({"llvm.call", "llvm.invoke", "llvm.call_intrinsic"})
@@ -51,6 +54,24 @@ def insert_calls(module: ir.Module, known: Names, text_digest: str) -> None:
                 for block in region.blocks:
                     _mark_block(block, known, text_digest, texts)
     define_texts(module, _FUNCTION, {text.encode(): symbol for text, symbol in texts.items()})
+
+
+def report_assertions(module: ir.Module, _: Lowering) -> None:
+    """Replace ``cf.assert`` by branches to calls of the runtime, which writes the text on stderr.
+
+    Upstream's conversion calls ``puts`` and ``abort``: the text is lost where stdout is a file or a pipe.
+    """
+    symbols: dict[bytes, str] = {}  # by message
+    for op in operations(module.operation, ("cf.assert",)):
+        message = op.attributes["msg"].value_bytes
+        symbol = symbols.setdefault(message, f"gpubuild.assertion.{len(symbols)}")
+        emit = Emitter(op)
+        failed = emit.binary("arith.xori", op.operands[0], emit.constant(1, op.operands[0].type))
+        inside = emit.inside(emit.op("scf.if", [failed], [], regions=2).regions[0].blocks.append())
+        call(inside, _FAILED, symbol)
+        inside.op("scf.yield", [], [])
+        op.erase()
+    define_texts(module, _FAILED, symbols)
 
 
 def define_texts(module: ir.Module, function: str, texts: Mapping[bytes, str]) -> None:

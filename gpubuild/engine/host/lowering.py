@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from gpubuild.engine.host import assertions, async_ops, call_locations, clang_offload, gpu_binary, object_code
+from gpubuild.engine.host import async_ops, call_locations, clang_offload, gpu_binary, object_code
 from gpubuild.engine.ir import contexts, locations, user_pipeline
 from gpubuild.engine.ir.diagnostics import SourceText
 from gpubuild.engine.ir.passes import Lowering, Pass, run_passes
@@ -67,7 +67,11 @@ def _is_linalg_on_tensors(op: ir.Operation) -> bool:
 
 # For operations that upstream's conversions fail on. Runs before async_ops.normalize.
 LEGALIZE: tuple[Pass[_HostLowering], ...] = (
-    Pass(name="report-assertions", run=assertions.report, when=lambda lowering: not lowering.is_upstream),
+    Pass(
+        name="report-assertions",
+        run=call_locations.report_assertions,
+        when=lambda lowering: not lowering.is_upstream,
+    ),
     memory_ops.EXPAND_CASTS,
     memory_ops.EXPAND_REALLOC,
     memory_ops.EXPAND_SHAPES,

@@ -1,6 +1,6 @@
 """Compile host LLVM IR, lowered from MLIR or a source itself, to an optimised object file.
 
-llvmlite emits ``@llvm.global_ctors`` into ``.ctors`` sections, which lld drops silently, so modules
+LLVM's C API emits ``@llvm.global_ctors`` into ``.ctors`` sections, which lld drops silently, so modules
 would never be loaded. Like other compilers, this module writes pointers into sections ``.init_array``
 and ``.fini_array``, with the priority in their names.
 """

@@ -32,7 +32,7 @@ from gpubuild.model.digest import Digest, digest_bytes, digest_file
 from gpubuild.model.job import STAGE_FILE, Job, JobInput, JobResult, StageTime
 from gpubuild.model.step import ActionResult, Blob, is_plain_name
 from gpubuild.support.file_stamp import Stat, stamp, stat_of
-from gpubuild.support.no_room import NO_ROOM
+from gpubuild.support.files import NO_ROOM
 
 T = TypeVar("T")
 

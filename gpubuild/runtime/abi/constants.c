@@ -2,6 +2,7 @@
  * kernels can read them where they are. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/module.h"
+#include "cpu/cpu_device.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -27,7 +28,7 @@ void *gpubuildConstant(struct gb_constant **copies, void *host, int64_t bytes) {
     struct gb_device *device = gb_device_current();
     const struct gb_where where = {.device = device->name, .call = "gpubuildConstant"};
     if (device->calls->uses_host_memory && !gb_has_checked_image(device)) {
-        gb_profile_memory(host, (size_t)bytes);
+        gb_cpu_note_host_memory(host, (size_t)bytes);
         return host;
     }
     pthread_mutex_lock(&lock);

@@ -9,6 +9,7 @@
  */
 #include "abi/memref.h"
 #include "core/module.h"
+#include "cpu/cpu_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,7 +175,6 @@ void *mgpuMemAlloc(uint64_t bytes, void *stream, uint32_t shared) {
     }
     bool is_shared = (shared & 0xffu) != 0;
     void *address = device->calls->memory_allocate(device, (size_t)bytes, stream, is_shared, HERE);
-    gb_profile_memory(address, (size_t)bytes);
     gb_trace("allocate %llu bytes%s at %p", (unsigned long long)bytes, is_shared ? ", shared with the host" : "", address);
     return address;
 }
@@ -185,7 +185,6 @@ void mgpuMemFree(void *address, void *stream) {
     }
     struct gb_device *device = gb_device_current();
     gb_trace("free %p", address);
-    gb_profile_memory_gone(address);
     device->calls->memory_free(device, address, stream, HERE);
 }
 
@@ -213,15 +212,16 @@ void *gpubuildMirror(void *host, uint64_t bytes, uint64_t may_share, void *strea
         return mgpuMemAlloc(bytes, stream, 0);
     }
     gb_trace("use %llu bytes of the host at %p", (unsigned long long)bytes, host);
-    gb_profile_memory(host, (size_t)bytes);
+    gb_cpu_note_host_memory(host, (size_t)bytes);
     return host;
 }
 
 void gpubuildMirrorFree(void *address, void *host, void *stream) {
     if (address != host) {
         mgpuMemFree(address, stream);
-    } else {
-        gb_profile_memory_gone(address);
+    } else if (address != NULL && gb_profile_on()) {
+        struct gb_device *device = gb_device_current();
+        device->calls->host_unregister(device, address, HERE);
     }
 }
 
@@ -246,7 +246,6 @@ void mgpuMemHostRegister(void *address, uint64_t bytes) {
     struct gb_device *device = gb_device_current();
     gb_trace("register %llu bytes of host memory at %p", (unsigned long long)bytes, address);
     if (has_work((size_t)bytes, address, address, HERE)) {
-        gb_profile_memory(address, (size_t)bytes);
         device->calls->host_register(device, address, (size_t)bytes, HERE);
     }
 }
@@ -254,7 +253,6 @@ void mgpuMemHostRegister(void *address, uint64_t bytes) {
 void mgpuMemHostUnregister(void *address) {
     struct gb_device *device = gb_device_current();
     gb_trace("unregister host memory at %p", address);
-    gb_profile_memory_gone(address);
     device->calls->host_unregister(device, address, HERE);
 }
 

@@ -21,6 +21,9 @@ struct gb_launch {
     void **extra;           /* the driver's `extra`; NULL in code that MLIR makes */
 };
 
+/* The sizes of a launch, for messages; free() it. */
+char *gb_launch_text(const struct gb_launch *launch);
+
 /* The arguments of cuTensorMapEncodeTiled: innermost dimension first. */
 struct gb_tensor_map {
     uint32_t data_type; /* CUtensorMapDataType */
@@ -215,8 +218,7 @@ struct gb_sparselt_library {
 
 extern const struct gb_structured_calls gb_sparselt_calls; /* abi/sparselt.c */
 
-/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, by a library, or not at all
- * (`libraries` is NULL, too). */
+/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
 struct gb_sparse_vendor {
     const struct gb_sparse_calls *calls;
     const char *prefix;           /* of the library's functions: "cusparse" */
@@ -225,10 +227,5 @@ struct gb_sparse_vendor {
     const struct gb_structured_calls *structured;
     const struct gb_sparselt_library *sparselt;
 };
-
-#define GB_SPARSE_VENDOR(ID, name, numbered) extern const struct gb_sparse_vendor gb_##name##_sparse;
-GB_VENDORS(GB_SPARSE_VENDOR)
-#undef GB_SPARSE_VENDOR
-extern const struct gb_sparse_vendor *const gb_sparse_vendors[]; /* by gb_vendor */
 
 #endif

@@ -220,7 +220,7 @@ _Noreturn void gb_fatal(const struct gb_where *where, const char *format, ...) {
     _exit(1);
 }
 
-/* For a cf.assert of host code (engine/host/assertions.py). */
+/* For a cf.assert of host code (engine/host/call_locations.py). */
 void gpubuildAssertionFailed(const char *message) {
     gb_fatal(&nowhere, "assertion failed: %s", message);
 }

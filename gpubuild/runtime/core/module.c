@@ -157,7 +157,7 @@ static struct gb_device *decide_locked(const struct gb_where *where) {
 static struct gb_device *open_locked(int ordinal, const struct gb_where *where) {
     if (devices[ordinal] == NULL) {
         char *why = NULL;
-        devices[ordinal] = gb_vendor_calls(decided->vendor)->open(ordinal, &why);
+        devices[ordinal] = gb_vendor_facts(decided->vendor)->open(ordinal, &why);
         if (devices[ordinal] == NULL) {
             gb_fatal(where, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
         }
@@ -173,7 +173,7 @@ static struct gb_device *current_locked(const struct gb_where *where) {
     }
     if (thread_device == NULL) {
         int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
-        thread_device = gb_vendor_is_numbered(decided->vendor) ? open_locked(wanted, where) : decided;
+        thread_device = gb_vendor_facts(decided->vendor)->numbered ? open_locked(wanted, where) : decided;
     }
     return thread_device;
 }
@@ -305,6 +305,12 @@ struct gb_kernel *gb_module_kernel(struct gb_module *module, const char *name) {
     (void)resolve_locked(kernel, current_locked(&where));
     gb_unlock(&lock);
     return kernel;
+}
+
+char *gb_launch_text(const struct gb_launch *launch) {
+    const struct gb_dim3 grid = launch->grid, block = launch->block, cluster = launch->cluster;
+    return gb_text("grid %ux%ux%u, block %ux%ux%u, cluster %ux%ux%u, %u bytes of dynamic workgroup memory", grid.x, grid.y,
+                   grid.z, block.x, block.y, block.z, cluster.x, cluster.y, cluster.z, launch->shared_bytes);
 }
 
 void gb_kernel_launch(struct gb_kernel *kernel, void *stream, const struct gb_launch *launch, const char *call) {

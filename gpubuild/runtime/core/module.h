@@ -57,10 +57,4 @@ void gb_profile_add(struct gb_profile *profile, uint64_t ns, uint64_t bytes);
 void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, const struct gb_launch *launch,
                        const struct gb_where *where);
 
-/* Memory that arguments may point into: of the device, or registered host memory. Nothing without a profile. */
-void gb_profile_memory(const void *address, size_t bytes);
-void gb_profile_memory_gone(const void *address);
-/* Bytes of all such memory that the parameters point into; each memory is counted once. */
-uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count);
-
 #endif

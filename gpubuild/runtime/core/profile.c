@@ -35,20 +35,11 @@ struct waiting {
     struct waiting *next;
 };
 
-struct memory {
-    uintptr_t first;
-    size_t bytes;
-    uint64_t counted; /* number of the last count that included it */
-    struct memory *next;
-};
-
 static struct {
     pthread_mutex_t lock;
     struct gb_profile *profiles;
     struct waiting *waiting;
     unsigned waiting_count;
-    struct memory *memory;
-    uint64_t counts;
     pid_t process; /* a child of fork writes nothing */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -207,55 +198,4 @@ void gb_profile_launch(struct gb_device *device, void *kernel, void *stream, con
         read_timers();
     }
     gb_unlock(&all.lock);
-}
-
-/* ---- Memory ---- */
-
-void gb_profile_memory(const void *address, size_t bytes) {
-    if (!gb_profile_on()) {
-        return;
-    }
-    gb_profile_memory_gone(address); /* host memory may be registered more than once */
-    struct memory *new = gb_allocate(sizeof *new);
-    gb_lock(&all.lock);
-    *new = (struct memory){.first = (uintptr_t)address, .bytes = bytes, .next = all.memory};
-    all.memory = new;
-    gb_unlock(&all.lock);
-}
-
-void gb_profile_memory_gone(const void *address) {
-    if (!gb_profile_on()) {
-        return;
-    }
-    gb_lock(&all.lock);
-    for (struct memory **link = &all.memory; *link != NULL; link = &(*link)->next) {
-        struct memory *found = *link;
-        if (found->first == (uintptr_t)address) {
-            *link = found->next;
-            free(found);
-            break;
-        }
-    }
-    gb_unlock(&all.lock);
-}
-
-uint64_t gb_profile_reached(void *const *params, const uint64_t *param_bytes, size_t count) {
-    gb_lock(&all.lock);
-    uint64_t total = 0;
-    all.counts++;
-    for (size_t i = 0; i < count; i++) {
-        if (param_bytes[i] != sizeof(uintptr_t)) {
-            continue;
-        }
-        uintptr_t value = 0;
-        memcpy(&value, params[i], sizeof value);
-        for (struct memory *memory = all.memory; memory != NULL; memory = memory->next) {
-            if (value >= memory->first && value - memory->first < memory->bytes && memory->counted != all.counts) {
-                memory->counted = all.counts;
-                total += memory->bytes;
-            }
-        }
-    }
-    gb_unlock(&all.lock);
-    return total;
 }

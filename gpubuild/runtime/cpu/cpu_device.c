@@ -1,6 +1,5 @@
 /* cpu_device.c: the processor as a device. Launches, copies and fills become work of a stream. */
 #define _GNU_SOURCE /* tsearch and its kin */
-#include "core/device.h"
 #include "core/module.h"
 #include "cpu/cpu_device.h"
 
@@ -55,11 +54,9 @@ struct launch_work {
 
 static void run_launch(struct gb_cpu_work *work) {
     const struct launch_work *self = (const struct launch_work *)work;
-    const struct gb_launch *launch = &self->launch;
     uint64_t start = self->profile != NULL ? gb_now_ns() : 0;
     const struct gb_where *before = gb_enter(&self->where); /* of a host thread that does the work of its stream */
-    gb_cpu_launch(self->kernel, launch->cluster, launch->grid, launch->block, launch->shared_bytes, launch->params,
-                  launch->param_count);
+    gb_cpu_launch(self->kernel, &self->launch);
     gb_enter(before);
     if (self->profile != NULL) {
         gb_profile_add(self->profile, gb_now_ns() - start, self->bytes);
@@ -76,6 +73,8 @@ static size_t param_offset(size_t offset, size_t bytes) {
     return (offset + alignment - 1) / alignment * alignment;
 }
 
+static uint64_t reached_bytes(void *const *params, const uint64_t *param_bytes, size_t count);
+
 /* A launch with its own copy of the parameters: the caller's are on its stack. */
 static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch,
                                        const struct gb_where *where) {
@@ -91,7 +90,7 @@ static struct launch_work *make_launch(const gb_cpu_kernel *kernel, const struct
     self->where = *where;
     if (gb_profile_on()) {
         self->profile = gb_profile_of(where);
-        self->bytes = gb_profile_reached(launch->params, kernel->param_bytes, count);
+        self->bytes = reached_bytes(launch->params, kernel->param_bytes, count);
     }
     self->launch.params = (void **)(self + 1);
     for (size_t i = 0, offset = head; i < count; i++) {
@@ -109,7 +108,7 @@ static void cpu_launch(struct gb_device *device, void *kernel, void *stream, con
     if (launch->extra != NULL) {
         gb_fatal(where, "the launch passes its parameters in `extra`, which only GPU drivers support; pass them in `params`");
     }
-    gb_cpu_launch_check(kernel, launch->cluster, launch->grid, launch->block, launch->param_count);
+    gb_cpu_launch_check(kernel, launch);
     gb_cpu_stream_submit(stream, &make_launch(kernel, launch, where)->work);
 }
 
@@ -199,6 +198,7 @@ static void run_fill(struct gb_cpu_work *work) {
 struct span {
     uintptr_t first;
     size_t bytes;
+    uint64_t counted; /* number of the last launch in whose profile it was counted */
 };
 
 static pthread_mutex_t spans_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -239,8 +239,8 @@ static void add_span(void *address, size_t bytes) {
     }
 }
 
-/* Other memory that kernels may access, for `sanitize: [host-memory]`: host memory that is registered, and allocations that
- * are freed once submitted kernels have run. A list: it may overlap, and is short. */
+/* Other memory that kernels may access, for profiles and `sanitize: [host-memory]`: host memory that is registered, and
+ * allocations that are freed once submitted kernels have run. A list: it may overlap, and is short. */
 struct registered {
     struct span span;
     struct registered *next;
@@ -385,12 +385,47 @@ static void cpu_host_unregister(struct gb_device *device, void *address, const s
     remove_registered(address);
 }
 
-bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes) {
-    pthread_mutex_lock(&spans_lock);
-    const struct span *found = containing((const void *)(uintptr_t)address);
-    for (const struct registered *one = registered; found == NULL && one != NULL; one = one->next) {
+/* The lock is held. */
+static struct span *device_memory_at(uintptr_t address) {
+    struct span *found = containing((const void *)address);
+    for (struct registered *one = registered; found == NULL && one != NULL; one = one->next) {
         found = address - one->span.first < one->span.bytes ? &one->span : NULL;
     }
+    return found;
+}
+
+/* The bytes of all memory that parameters point into; each memory is counted once. */
+static uint64_t reached_bytes(void *const *params, const uint64_t *param_bytes, size_t count) {
+    static uint64_t launches;
+    uint64_t total = 0;
+    pthread_mutex_lock(&spans_lock);
+    launches++;
+    for (size_t i = 0; i < count; i++) {
+        uintptr_t value = 0;
+        if (param_bytes[i] == sizeof value) {
+            memcpy(&value, params[i], sizeof value);
+            struct span *found = device_memory_at(value);
+            if (found != NULL && found->counted != launches) {
+                found->counted = launches;
+                total += found->bytes;
+            }
+        }
+    }
+    pthread_mutex_unlock(&spans_lock);
+    return total;
+}
+
+void gb_cpu_note_host_memory(void *address, size_t bytes) {
+    pthread_mutex_lock(&spans_lock);
+    if (gb_profile_on() && device_memory_at((uintptr_t)address) == NULL) {
+        add_registered(address, bytes);
+    }
+    pthread_mutex_unlock(&spans_lock);
+}
+
+bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes) {
+    pthread_mutex_lock(&spans_lock);
+    const struct span *found = device_memory_at((uintptr_t)address);
     if (found != NULL) {
         *first = found->first;
         *bytes = found->bytes;
@@ -415,4 +450,5 @@ static struct gb_device *cpu_open(int ordinal, char **why) {
     return &device;
 }
 
-const struct gb_vendor_calls gb_cpu_vendor = {.open = cpu_open, .recognize = gb_cpu_recognize};
+const struct gb_vendor_facts gb_cpu_vendor = {
+    .name = "cpu", .open = cpu_open, .recognize = gb_cpu_recognize, .sparse = &gb_cpu_sparse};

@@ -3,7 +3,7 @@
 #ifndef GPUBUILD_CPU_DEVICE_H
 #define GPUBUILD_CPU_DEVICE_H
 
-#include "core/image.h"
+#include "core/device.h"
 #include "cpu/cpu_image.h"
 
 #include <stdatomic.h>
@@ -38,20 +38,24 @@ struct gb_where gb_cpu_where(const gb_cpu_kernel *kernel);
 /* Whether a GPU could access the memory: of gpu.alloc, or registered. Sets the range that is known to be. */
 bool gb_cpu_is_device_memory(uint64_t address, uint64_t *first, uint64_t *bytes);
 
+/* Let profiles count memory of the host that kernels use in place, until it is unregistered. Nothing without a profile. */
+void gb_cpu_note_host_memory(void *address, size_t bytes);
+
 /* From now on, memory counts as allocated until the kernels that were submitted before it was freed have run. */
 void gb_cpu_keep_freed_memory(void);
 
+/* ---- cpu_sparse.c ---- */
+
+extern const struct gb_sparse_vendor gb_cpu_sparse;
+
 /* ---- cpu_launch.c ---- */
 
-/* Fatal when a size is out of range or the number of parameters is wrong. `param_count` 0 means "not known"
- * (cluster launches do not pass it). */
-void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                         struct gb_dim3 block, size_t param_count);
+/* Fatal when a size is out of range or the number of parameters is wrong. */
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, const struct gb_launch *launch);
 
-/* Run a kernel to its end. A grid or workgroup with a zero extent has no work-items: nothing runs.
- * Fatal where gb_cpu_launch_check is, or when the kernel breaks the rules of barriers. */
-void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count);
+/* Run a kernel to its end, after gb_cpu_launch_check. A grid or workgroup with a zero extent has no work-items: nothing runs.
+ * Fatal when the kernel breaks the rules of barriers. */
+void gb_cpu_launch(const gb_cpu_kernel *kernel, const struct gb_launch *launch);
 
 /* ---- cpu_resources.c ---- */
 

@@ -338,25 +338,23 @@ static void check_cluster(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, s
     }
 }
 
-void gb_cpu_launch_check(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                         struct gb_dim3 block, size_t param_count) {
-    if (param_count != 0 && param_count != kernel->param_count) {
-        refuse(kernel, gb_text("the launch passes %zu parameters, and the kernel has %llu", param_count,
+void gb_cpu_launch_check(const gb_cpu_kernel *kernel, const struct gb_launch *launch) {
+    if (launch->param_count != 0 && launch->param_count != kernel->param_count) {
+        refuse(kernel, gb_text("the launch passes %zu parameters, and the kernel has %llu", launch->param_count,
                                (unsigned long long)kernel->param_count));
     }
-    uint64_t workgroups = product("grid", grid, kernel);
-    uint64_t items = product("workgroup", block, kernel);
+    uint64_t workgroups = product("grid", launch->grid, kernel);
+    uint64_t items = product("workgroup", launch->block, kernel);
     if (workgroups != 0 && items != 0) {
-        check_block(kernel, block, items);
-        check_cluster(kernel, cluster, grid);
+        check_block(kernel, launch->block, items);
+        check_cluster(kernel, launch->cluster, launch->grid);
     }
 }
 
-void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct gb_dim3 grid,
-                   struct gb_dim3 block, uint32_t dynamic_bytes, void **params, size_t param_count) {
+void gb_cpu_launch(const gb_cpu_kernel *kernel, const struct gb_launch *asked) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialize);
-    gb_cpu_launch_check(kernel, cluster, grid, block, param_count);
+    const struct gb_dim3 cluster = asked->cluster, grid = asked->grid, block = asked->block;
     uint64_t workgroups = (uint64_t)grid.x * grid.y * grid.z;
     if (workgroups == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
         return;
@@ -374,8 +372,8 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .info = {.block_dim = {block.x, block.y, block.z},
                  .grid_dim = {grid.x, grid.y, grid.z},
                  .cluster_dim = {cluster.x, cluster.y, cluster.z},
-                 .dynamic_bytes = dynamic_bytes,
-                 .params = params,
+                 .dynamic_bytes = asked->shared_bytes,
+                 .params = asked->params,
                  .kernel = kernel,
                  .cache_bytes = gb_cpu_cache_bytes()},
         .where = gb_inside(),
@@ -385,7 +383,7 @@ void gb_cpu_launch(const gb_cpu_kernel *kernel, struct gb_dim3 cluster, struct g
         .shared_bytes = shared_bytes,
         .context_bytes = fibers ? 0 : kernel->context_bytes,
         .stack_bytes = GB_CPU_STACK_BYTES(kernel->flags),
-        .stride = shared_bytes + rounded(dynamic_bytes) + ALIGNMENT,
+        .stride = shared_bytes + rounded(asked->shared_bytes) + ALIGNMENT,
     };
     if (!launch.checked) {
         gb_cpu_pool_run(&launch.job);

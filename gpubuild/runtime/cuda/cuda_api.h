@@ -25,6 +25,7 @@ enum {
     CU_JIT_LOG_BYTES = 6,  /* CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES */
     CU_JIT_OPT_LEVEL = 7,
 
+    CU_FUNC_SHARED = 1, /* bytes that the kernel has in every launch */
     CU_FUNC_MAX_DYNAMIC_SHARED = 8,
     CU_FUNC_NON_PORTABLE_CLUSTER = 14,
 
@@ -76,6 +77,7 @@ _Static_assert(sizeof(struct gb_cu_launch_config) == 56, "layout of CUlaunchConf
     X(module_load_jit, cuModuleLoadDataEx, (void **, const void *, unsigned count, int *options, void **values)) \
     X(module_unload, cuModuleUnload, (void *))                                                                \
     X(module_function, cuModuleGetFunction, (void **, void *module, const char *))                            \
+    X(function_get, cuFuncGetAttribute, (int *, int attribute, void *))                                       \
     X(function_set, cuFuncSetAttribute, (void *, int attribute, int value))                                   \
     X(launch, cuLaunchKernel,                                                                                 \
       (void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared_bytes,     \

@@ -16,20 +16,9 @@ struct cuda_device {
     struct gb_device base;
     gb_cu_device handle;
     int major, minor;     /* compute capability */
-    pthread_mutex_t lock; /* guards the context and the limits that were raised for kernels */
+    int most_shared;      /* bytes of workgroup memory that a kernel may have */
+    pthread_mutex_t lock; /* guards the context */
     void *context;        /* retained at the first operation, kept until the process ends */
-};
-
-struct cuda_kernel {
-    void *function;
-    uint32_t shared_limit; /* dynamic workgroup memory that the driver allows */
-    bool wide_clusters;    /* more than 8 workgroups per cluster were allowed */
-    struct cuda_kernel *next;
-};
-
-struct cuda_module {
-    void *module;
-    struct cuda_kernel *kernels;
 };
 
 static struct gb_cuda_api cuda; /* complete once cuda_open has succeeded */
@@ -114,12 +103,12 @@ static void *load_ptx(const struct gb_image *image, int opt_level, const struct 
 
 static void *cuda_module_load(struct gb_device *base, const struct gb_image *image, int opt_level,
                               const struct gb_where *where) {
-    struct cuda_module *module = gb_allocate(sizeof *module);
+    void *module = NULL;
     enter(base, where);
     if (gb_cuda_is_ptx(image)) {
-        module->module = load_ptx(image, opt_level > 4 ? 4 : opt_level, where);
+        module = load_ptx(image, opt_level > 4 ? 4 : opt_level, where);
     } else {
-        check(cuda.module_load(&module->module, image->data), "cuModuleLoadData", where);
+        check(cuda.module_load(&module, image->data), "cuModuleLoadData", where);
     }
     leave(where);
     return module;
@@ -130,62 +119,36 @@ static bool driver_is_gone(gb_cu_result result) {
     return result == CU_ERROR_DEINITIALIZED || result == CU_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-static void cuda_module_unload(struct gb_device *base, void *handle, const struct gb_where *where) {
-    struct cuda_device *device = (struct cuda_device *)base;
-    struct cuda_module *module = handle;
-    gb_cu_result result = cuda.context_push(device->context);
+static void cuda_module_unload(struct gb_device *base, void *module, const struct gb_where *where) {
+    gb_cu_result result = cuda.context_push(((struct cuda_device *)base)->context);
     if (!driver_is_gone(result)) {
         check(result, "cuCtxPushCurrent", where);
         entered++;
-        result = cuda.module_unload(module->module);
+        result = cuda.module_unload(module);
         if (!driver_is_gone(result)) {
             check(result, "cuModuleUnload", where);
             leave(where);
         }
     }
-    while (module->kernels != NULL) {
-        struct cuda_kernel *next = module->kernels->next;
-        free(module->kernels);
-        module->kernels = next;
-    }
-    free(module);
 }
 
-static void *cuda_kernel(struct gb_device *base, void *handle, const char *name, const struct gb_where *where) {
-    struct cuda_module *module = handle;
-    struct cuda_kernel *kernel = gb_allocate(sizeof *kernel);
-    ON_DEVICE(base, where, "cuModuleGetFunction", cuda.module_function(&kernel->function, module->module, name));
-    kernel->next = module->kernels; /* core/module.c's lock is held */
-    module->kernels = kernel;
-    return kernel;
+/* Raise the kernel's limits in the driver to those of the device, for any launch. */
+static void *cuda_kernel(struct gb_device *base, void *module, const char *name, const struct gb_where *where) {
+    const struct cuda_device *device = (const struct cuda_device *)base;
+    void *function = NULL;
+    int own = 0;
+    enter(base, where);
+    check(cuda.module_function(&function, module, name), "cuModuleGetFunction", where);
+    check(cuda.function_get(&own, CU_FUNC_SHARED, function), "cuFuncGetAttribute", where);
+    check(cuda.function_set(function, CU_FUNC_MAX_DYNAMIC_SHARED, device->most_shared - own), "cuFuncSetAttribute", where);
+    if (device->major >= 9) { /* more than 8 workgroups in a cluster */
+        check(cuda.function_set(function, CU_FUNC_NON_PORTABLE_CLUSTER, 1), "cuFuncSetAttribute", where);
+    }
+    leave(where);
+    return function;
 }
 
-/* Raise the kernel's limits in the driver to what the launch needs. They are never lowered: another thread may be about to
- * launch with more. Called in the context. */
-static void allow(struct cuda_device *device, struct cuda_kernel *kernel, const struct gb_launch *launch,
-                  const struct gb_where *where) {
-    gb_lock(&device->lock);
-    if (launch->shared_bytes > kernel->shared_limit) {
-        int most = 0;
-        check(cuda.device_attribute(&most, CU_DEVICE_MAX_SHARED_PER_BLOCK_OPTIN, device->handle),
-              "cuDeviceGetAttribute", where);
-        if (launch->shared_bytes > (uint32_t)most) {
-            gb_fatal(where, "the launch asks for %u bytes of dynamic workgroup memory; the device has at most %d",
-                     launch->shared_bytes, most);
-        }
-        check(cuda.function_set(kernel->function, CU_FUNC_MAX_DYNAMIC_SHARED, (int)launch->shared_bytes),
-              "cuFuncSetAttribute", where);
-        kernel->shared_limit = launch->shared_bytes;
-    }
-    uint64_t cluster = (uint64_t)launch->cluster.x * launch->cluster.y * launch->cluster.z;
-    if (cluster > 8 && !kernel->wide_clusters) { /* 8 is the portable limit */
-        check(cuda.function_set(kernel->function, CU_FUNC_NON_PORTABLE_CLUSTER, 1), "cuFuncSetAttribute", where);
-        kernel->wide_clusters = true;
-    }
-    gb_unlock(&device->lock);
-}
-
-static gb_cu_result launch_cluster(struct cuda_kernel *kernel, void *stream, const struct gb_launch *launch) {
+static gb_cu_result launch_cluster(void *function, void *stream, const struct gb_launch *launch) {
     struct gb_cu_launch_attribute attributes[2] = {
         {.id = CU_LAUNCH_CLUSTER_DIMENSION,
          .value.cluster = {launch->cluster.x, launch->cluster.y, launch->cluster.z}},
@@ -199,34 +162,30 @@ static gb_cu_result launch_cluster(struct cuda_kernel *kernel, void *stream, con
         .attributes = attributes,
         .attribute_count = 2,
     };
-    return cuda.launch_ex(&config, kernel->function, launch->params, launch->extra);
+    return cuda.launch_ex(&config, function, launch->params, launch->extra);
 }
 
-static void cuda_launch(struct gb_device *base, void *handle, void *stream, const struct gb_launch *launch,
+static void cuda_launch(struct gb_device *base, void *function, void *stream, const struct gb_launch *launch,
                         const struct gb_where *where) {
-    struct cuda_device *device = (struct cuda_device *)base;
-    struct cuda_kernel *kernel = handle;
+    const struct cuda_device *device = (const struct cuda_device *)base;
     bool clusters = launch->cluster.x * launch->cluster.y * launch->cluster.z != 1;
     if (clusters && (cuda.launch_ex == NULL || device->major < 9)) {
         gb_fatal(where, "the launch asks for clusters of %ux%ux%u workgroups, which need a device of sm_90 or newer "
                         "and a driver for CUDA 11.8 or newer",
                  launch->cluster.x, launch->cluster.y, launch->cluster.z);
     }
-    enter(base, where);
-    if (launch->shared_bytes > 0 || clusters) {
-        allow(device, kernel, launch, where);
+    if (launch->shared_bytes > (uint32_t)device->most_shared) {
+        gb_fatal(where, "the launch asks for %u bytes of dynamic workgroup memory; the device has at most %d",
+                 launch->shared_bytes, device->most_shared);
     }
+    enter(base, where);
     gb_cu_result result =
-        clusters ? launch_cluster(kernel, stream, launch)
-                 : cuda.launch(kernel->function, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x,
+        clusters ? launch_cluster(function, stream, launch)
+                 : cuda.launch(function, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x,
                                launch->block.y, launch->block.z, launch->shared_bytes, stream, launch->params,
                                launch->extra);
     if (result != CU_SUCCESS) {
-        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, cluster %ux%ux%u, %u bytes of dynamic workgroup memory",
-                                launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
-                                launch->block.z, launch->cluster.x, launch->cluster.y, launch->cluster.z,
-                                launch->shared_bytes);
-        fail(result, clusters ? "cuLaunchKernelEx" : "cuLaunchKernel", where, details);
+        fail(result, clusters ? "cuLaunchKernelEx" : "cuLaunchKernel", where, gb_launch_text(launch));
     }
     leave(where);
 }
@@ -420,7 +379,9 @@ static struct gb_device *cuda_open(int ordinal, char **why) {
     if ((result = cuda.device_get(&device->handle, ordinal)) != CU_SUCCESS ||
         (result = cuda.device_name(name, (int)sizeof name - 1, device->handle)) != CU_SUCCESS ||
         (result = cuda.device_attribute(&device->major, CU_DEVICE_MAJOR, device->handle)) != CU_SUCCESS ||
-        (result = cuda.device_attribute(&device->minor, CU_DEVICE_MINOR, device->handle)) != CU_SUCCESS) {
+        (result = cuda.device_attribute(&device->minor, CU_DEVICE_MINOR, device->handle)) != CU_SUCCESS ||
+        (result = cuda.device_attribute(&device->most_shared, CU_DEVICE_MAX_SHARED_PER_BLOCK_OPTIN, device->handle)) !=
+            CU_SUCCESS) {
         free(device);
         *why = gb_text("cuda:%d does not report its properties: %s (%d)", ordinal, error_name(result), result);
         return NULL;
@@ -440,6 +401,7 @@ static const char *const sparse_libraries[] = {"libcusparse.so.12", "libcusparse
 static const char *const sparselt_libraries[] = {"libcusparseLt.so.0", "libcusparseLt.so", NULL};
 static const struct gb_sparselt_library sparselt = {
     .prefix = "cusparseLt", .libraries = sparselt_libraries, .compute_i32 = 0, .oldest = 600};
-const struct gb_sparse_vendor gb_cuda_sparse = {
+static const struct gb_sparse_vendor sparse = {
     .prefix = "cusparse", .libraries = sparse_libraries, .sparselt = &sparselt};
-const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};
+const struct gb_vendor_facts gb_cuda_vendor = {
+    .name = "cuda", .numbered = true, .open = cuda_open, .recognize = gb_cuda_recognize, .sparse = &sparse};

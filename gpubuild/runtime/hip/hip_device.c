@@ -137,10 +137,7 @@ static void hip_launch(struct gb_device *device, void *kernel, void *stream, con
         hip.launch(kernel, launch->grid.x, launch->grid.y, launch->grid.z, launch->block.x, launch->block.y,
                    launch->block.z, launch->shared_bytes, stream, launch->params, launch->extra);
     if (result != HIP_SUCCESS) {
-        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, %u bytes of dynamic workgroup memory", launch->grid.x,
-                                launch->grid.y, launch->grid.z, launch->block.x, launch->block.y, launch->block.z,
-                                launch->shared_bytes);
-        fail(result, "hipModuleLaunchKernel", where, details);
+        fail(result, "hipModuleLaunchKernel", where, gb_launch_text(launch));
     }
     leave(device, before, where);
 }
@@ -314,6 +311,7 @@ static const char *const sparse_libraries[] = {"libhipsparse.so", "libhipsparse.
 static const char *const sparselt_libraries[] = {"libhipsparselt.so.0", "libhipsparselt.so", NULL};
 static const struct gb_sparselt_library sparselt = {
     .prefix = "hipsparseLt", .libraries = sparselt_libraries, .compute_i32 = 1, .oldest = 0};
-const struct gb_sparse_vendor gb_hip_sparse = {
+static const struct gb_sparse_vendor sparse = {
     .prefix = "hipsparse", .libraries = sparse_libraries, .sparselt = &sparselt};
-const struct gb_vendor_calls gb_hip_vendor = {.open = hip_open, .recognize = gb_hip_recognize};
+const struct gb_vendor_facts gb_hip_vendor = {
+    .name = "hip", .numbered = true, .open = hip_open, .recognize = gb_hip_recognize, .sparse = &sparse};

@@ -246,9 +246,7 @@ static void opencl_launch(struct gb_device *base, void *handle, void *stream, co
     }
     gb_unlock(&kernel->lock);
     if (result != CL_SUCCESS) {
-        char *details = gb_text("grid %ux%ux%u, block %ux%ux%u, %u bytes of dynamic workgroup memory", grid.x, grid.y,
-                                grid.z, block.x, block.y, block.z, launch->shared_bytes);
-        fail(result, call, where, details);
+        fail(result, call, where, gb_launch_text(launch));
     }
     check(gb_cl.flush(queue), "clFlush", where);
 }
@@ -554,5 +552,5 @@ static struct gb_device *opencl_open(int ordinal, char **why) {
     return &device->base;
 }
 
-const struct gb_sparse_vendor gb_opencl_sparse = {.prefix = "none"};
-const struct gb_vendor_calls gb_opencl_vendor = {.open = opencl_open, .recognize = gb_opencl_recognize};
+const struct gb_vendor_facts gb_opencl_vendor = {
+    .name = "opencl", .numbered = true, .open = opencl_open, .recognize = gb_opencl_recognize};

@@ -280,6 +280,16 @@ int cuLaunchKernelEx(const struct config *config, struct function *function, voi
     return launch(function, config->grid, config->block, cluster, config->dynamic_bytes, config->stream, params, extra);
 }
 
+int cuFuncGetAttribute(int *value, int attribute, struct function *function) {
+    enum { SHARED = 1 };
+    CALL(context);
+    if (!is_handle(function, A_FUNCTION, context)) {
+        return INVALID_HANDLE;
+    }
+    *value = (int)function->text->shared_bytes;
+    return attribute == SHARED ? SUCCESS : INVALID_VALUE;
+}
+
 int cuFuncSetAttribute(struct function *function, int attribute, int value) {
     enum { MAX_DYNAMIC_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };
     CALL(context);

@@ -66,7 +66,7 @@ BAD = {
     "huge number": lambda d: b'{"schema": ' + b"9" * 6000 + b"}",
     "schema": lambda d: d.update(schema="gpubuild.record/2"),
     "extra": lambda d: d.update(extra=1),
-    "missing": lambda d: d.pop("warnings") and None,
+    "missing": lambda d: d.pop("blobs") and None,
     "blobs": lambda d: d.update(blobs={}),
     "too many blobs": lambda d: d.update(blobs=[blob(name=f"b{n}") for n in range(MAX_BLOBS + 1)]),
     "one name twice": lambda d: d.update(blobs=[blob(), blob()]),

@@ -96,7 +96,7 @@ programs:
     one, two = project.programs["one"], project.programs["two"]
 
     def of(name: str, program=one) -> CompilerOptions:
-        return program.host_of(tmp_path / name, cxx=name.endswith(".cpp"))
+        return program.host_of(tmp_path / name)
 
     assert of("a.c") == CompilerOptions(
         std="c99", include=("own", "inc"), define=("N=2", "M=3"), flags=("-O1", "-Og", "-Wall", "-w")

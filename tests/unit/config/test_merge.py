@@ -79,7 +79,7 @@ def test_macros_of_the_command_line_replace_all_others(root: Path) -> None:
     p = load(root, defines=("A=7", "B", "D=", 'S="x y"')).programs["p"]
     macros = {"A=7", "B", "C=3", "D=", 'S="x y"'}
     assert set(p.host.of(cxx=False).define) == macros
-    assert set(p.host_of(root / "a.c", cxx=False).define) == macros
+    assert set(p.host_of(root / "a.c").define) == macros
 
 
 def test_an_unlisted_target_is_added(root: Path) -> None:
@@ -322,7 +322,7 @@ def test_patterns_of_sources(root: Path, sources: str, expected: str) -> None:
 def test_options_of_a_source_that_a_pattern_matches(root: Path) -> None:
     text = "programs: {p: {sources: ['*.c'], host: {sources: {a.c: {std: c99}}}}}"
     (root / "targets.yaml").write_text(f"version: 1\ntargets: {{cpu: }}\n{text}\n")
-    assert load(root).programs["p"].host_of(root / "a.c", cxx=False).std == "c99"
+    assert load(root).programs["p"].host_of(root / "a.c").std == "c99"
     (root / "targets.yaml").write_text(f"version: 1\ntargets: {{cpu: }}\n{text.replace('a.c:', 'b.c:')}\n")
     with pytest.raises(ConfigError, match=r"'b.c' is no source of this program \(did you mean 'a.c'"):
         load(root)

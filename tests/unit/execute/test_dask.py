@@ -47,11 +47,11 @@ def _refused_by_all() -> bool:
     dask.DaskExecutor._connect = lambda self: SimpleNamespace(status="running", nthreads=lambda: known)
     dask._empty = lambda folder: None
     executor = dask.DaskExecutor(Local(), Execute(no_worker_seconds=0.5, only=True), print)
-    with executor._lock:
+    with executor._workers._lock:
         known["w"] = 1
-        executor._listed = known
-        executor._identities = {"w": {"python": wire.python_tag(), "wire": str(wire.VERSION)}}
-        executor._refresh()
+        executor._workers._listed = known
+        executor._workers._identities = {"w": {"python": wire.python_tag(), "wire": str(wire.VERSION)}}
+        executor._workers._refresh()
     sent = dask._Sent(SimpleNamespace(kind="outline", fingerprints={}, workdir=None), 0)
     sent.refused = {"w"}
     executor._send(sent)
@@ -80,8 +80,7 @@ def _waiting_steps() -> list[int]:
 
 def _able_before_and_after() -> tuple[set[str], set[str]]:
     # Not in the tests' process: Dask changes how errors are pickled.
-    from gpubuild.execute import dask, wire
-    from gpubuild.model.project import Execute
+    from gpubuild.execute import dask_cluster, wire
 
     class Client:
         """Stands for Dask's: a worker that is asked for its tools lists them."""
@@ -89,12 +88,10 @@ def _able_before_and_after() -> tuple[set[str], set[str]]:
         async def run(self, _: object, *, workers: list[str], **options: object) -> dict[str, dict[str, str]]:
             return {worker: {"python": wire.python_tag(), "wire": str(wire.VERSION)} for worker in workers}
 
-    dask.DaskExecutor._connect = lambda self: None
-    executor = dask.DaskExecutor(SimpleNamespace(workers=1), Execute(), print)
-    executor._client = Client()
-    executor._listed = {"good": 2}
-    executor._identities = {"good": None}
+    workers = dask_cluster.Workers(Client(), "", lambda: None)
+    workers._listed = {"good": 2}
+    workers._identities = {"good": None}
     job = SimpleNamespace(fingerprints={})
-    before = set(executor._able(job))
-    asyncio.run(executor._ask("good"))
-    return before, set(executor._able(job))
+    before = set(workers.able(job))
+    asyncio.run(workers._ask("good"))
+    return before, set(workers.able(job))

@@ -25,7 +25,7 @@ from gpubuild.model.step import (
     Params,
     StepKind,
 )
-from gpubuild.support.delete_tree import delete_tree
+from gpubuild.support.files import delete_tree
 from gpubuild.support.frozen import replace
 from gpubuild.targets.target import Sanitize, Target
 

@@ -123,8 +123,12 @@ def test_servers_are_told_what_is_stored_under_which_digest(record: RemoteRecord
     assert record.result.blobs[1].digest.encode() not in outputs
 
 
+def place(digest: object, size_bytes: object, encoding: object) -> dict[str, object]:
+    return {"digest": digest, "size_bytes": size_bytes, "encoding": encoding}
+
+
 @pytest.mark.parametrize(
-    "stored", [None, {}, {"x": ["0" * 64, 1, "identity"]}, {"a" * 64: ["a" * 64, 1, "identity"]}]
+    "stored", [None, {}, {"x": place("0" * 64, 1, "identity")}, {"a" * 64: place("a" * 64, 1, "identity")}]
 )
 def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None:
     document = document_of(record)
@@ -136,9 +140,10 @@ def test_a_table_that_does_not_fit(record: RemoteRecord, stored: object) -> None
 @pytest.mark.parametrize(
     "value",
     [
-        None, [], ["0" * 64, 1], ["../x", 1, "zlib"], ["0" * 64, -1, "zlib"], ["0" * 64, True, "zlib"],
-        ["0" * 64, 1 << 50, "zlib"], ["0" * 64, 1, "brotli"], ["0" * 64, 1, ["zlib"]],
-        ["0" * 64, 1, "identity"],
+        None, [], {"digest": "0" * 64, "size_bytes": 1}, place("../x", 1, "zlib"),
+        place("0" * 64, -1, "zlib"),
+        place("0" * 64, True, "zlib"), place("0" * 64, 1 << 50, "zlib"), place("0" * 64, 1, "brotli"),
+        place("0" * 64, 1, ["zlib"]), place("0" * 64, 1, "identity"),
     ],
 )  # fmt: skip
 def test_a_place_that_cannot_be(record: RemoteRecord, value: object) -> None:

@@ -102,7 +102,8 @@ def keeps_no_list(made: Path) -> Tools:
 
 
 def test_a_linker_that_keeps_no_list(made: Path) -> None:
-    params = LinkParams(libraries=("value",), flags=(f"-L{made}",))
+    present = (f"{made}/libvalue.a",)
+    params = LinkParams(libraries=("value",), flags=(f"-L{made}",), present=present)
     read = read_by_link(made, params, keeps_no_list(made))
     assert read == {f"{made}/libvalue.a": digest_file(made / "libvalue.a")}
 

@@ -128,6 +128,12 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
     *function = new_handle();
     return 0;
 }
+int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    (void)function;
+    IN_CONTEXT("cuFuncGetAttribute");
+    *value = 1000;
+    return attribute == 1 ? 0 : 1;
+}
 int cuFuncSetAttribute(void *function, int attribute, int value) {
     record("cuFuncSetAttribute %p %d=%d", function, attribute, value);
     IN_CONTEXT("cuFuncSetAttribute");

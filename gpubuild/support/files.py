@@ -1,16 +1,20 @@
-"""Files that are replaced as a whole: readers see the old content or the new, never a part of it.
+"""Files and folders: replaced as a whole, locked, deleted; and whether their disk has room.
 
-The blobs of the cache have their own code: they are checked while they are written, made durable in
-groups, and each kind of failure has its own meaning there.
+Readers of a file that is replaced see the old content or the new, never a part of it. The blobs of the
+cache have their own code: they are checked while they are written, made durable in groups, and each kind
+of failure has its own meaning there.
 
 Imports little: the null build, which has a few milliseconds, writes a file with this.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 PREFIX = ".gpubuild-"  # of temporary files; a killed process may leave one
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # O_EXCL: never through a link
 
@@ -90,3 +94,64 @@ def write_atomically(
         handle = os.open(temporary, _CREATE, mode)
         with open(handle, "wb") as stream:
             stream.write(data.encode() if isinstance(data, str) else data)
+
+
+def why_full(folder: str | os.PathLike[str], size_bytes: int = 1 << 16) -> str:
+    """Return the system's reason why there is no room for ``size_bytes`` in ``folder``.
+
+    Programs and libraries that fail on a full disk often do not say so. Return an empty string if there is
+    room, or if writing fails for another reason. A file is written and deleted: free blocks say nothing
+    about quotas, file numbers and what is reserved for root.
+    """
+    path = os.path.join(folder, f"{PREFIX}{os.urandom(8).hex()}.tmp")
+    try:
+        with open(path, "xb") as stream:
+            stream.write(bytes(size_bytes))
+    except OSError as error:
+        return (error.strerror or "") if error.errno in NO_ROOM else ""
+    finally:
+        delete_tree(path)
+    return ""
+
+
+def delete_tree(path: str | os.PathLike[str], older_than: float = float("inf")) -> int:
+    """Delete ``path``, folders included, without following links. Return the bytes freed.
+
+    What was modified after ``older_than`` (Unix time), is in use or cannot be deleted stays. ``shutil``
+    loads bz2 and lzma, and takes twice the time.
+    """
+    freed = 0
+    try:
+        found = os.lstat(path)
+        if found.st_mtime > older_than:
+            return 0
+        if stat.S_ISDIR(found.st_mode):
+            with os.scandir(path) as entries:
+                freed += sum([delete_tree(entry.path, older_than) for entry in entries])
+            os.rmdir(path)
+        else:
+            os.unlink(path)
+            freed += found.st_size
+    except OSError:
+        pass
+    return freed
+
+
+def try_lock(handle: int) -> bool | None:
+    """Try to take an exclusive lock: whether we have it; ``None`` where locks are not supported.
+
+    The kernel releases locks when their owner dies. A caller must be right without them, too.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
+    return True
+
+
+def is_file_of(handle: int, path: str | os.PathLike[str]) -> bool:
+    """Return whether the open file is the one at ``path``: it may have been deleted or replaced."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False

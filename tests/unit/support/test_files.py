@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpubuild.support.atomic_write import Replacement, UserFile, write_atomically
+from gpubuild.support.files import Replacement, UserFile, write_atomically
 
 
 def names(folder: Path) -> list[str]:
