@@ -386,25 +386,23 @@ class DaskExecutor:
 
     def _verify(self, sent: _Sent, answer: JobResult) -> None:
         """Make the result of a worker here, too, and compare."""
-        workdir = sent.job.workdir / "verify"
-        workdir.mkdir()
 
-        def compare(done: Future) -> None:
+        def compare(done: Future, _: Path) -> JobResult:
             error = done.exception()
             differing = [] if error else _differing(answer, done.result())
             if error is None and not differing:
-                sent.future.set_result(answer)
-                return
-            sent.future.set_exception(
-                StepError(
-                    f"worker {answer.worker} made other bytes than this machine: "
-                    f"{', '.join(differing) or str(error)}",
-                    hint="do not use this worker, and delete what it stored in shared caches: `gpubuild "
-                    "cache clear`; its memory or processor may be damaged",
-                )
+                return answer
+            raise StepError(
+                f"worker {answer.worker} made other bytes than this machine: "
+                f"{', '.join(differing) or str(error)}",
+                hint="do not use this worker, and delete what it stored in shared caches: `gpubuild "
+                "cache clear`; its memory or processor may be damaged",
             )
 
-        self._local.run(replace(sent.job, workdir=workdir)).when_done(compare)
+        try:
+            self._run_twice(sent, compare)
+        except OSError as error:
+            sent.future.set_exception(_not_here(error))
 
     # --- steps on this machine -------------------------------------------------------------------------
 
@@ -464,24 +462,41 @@ class DaskExecutor:
             return
         sent = max(late, key=lambda one: one.rank)
         sent.is_started_here = True
+
+        def use(done: Future, folder: Path) -> JobResult | None:
+            if done.exception() is not None or not self._take(sent.key):
+                return None
+            self._cancel(sent)
+            _empty(sent.job.workdir)
+            (folder / "out").rename(sent.job.workdir / "out")
+            with self._lock:
+                self._here["the workers took longer"] += 1
+            return done.result()
+
+        with suppress(OSError):  # the workers' result will do
+            self._run_twice(sent, use)
+
+    def _run_twice(self, sent: _Sent, use: Callable[[Future, Path], JobResult | None]) -> None:
+        """Run a step that a worker has, too, in another folder; what ``use`` returns or raises is its end.
+
+        Raises ``OSError`` where there can be no folder.
+        """
         # The caller uses the step's own folder again when a worker is first.
         folder = sent.job.workdir.with_name(f"{sent.job.workdir.name}-{uuid.uuid4().hex}")
-        try:
-            folder.mkdir()
-        except OSError:
-            return
+        folder.mkdir()
 
-        def compare(done: Future) -> None:
-            if done.exception() is None and self._take(sent.key):
-                self._cancel(sent)
-                _empty(sent.job.workdir)
-                (folder / "out").rename(sent.job.workdir / "out")
-                with self._lock:
-                    self._here["the workers took longer"] += 1
-                sent.future.set_result(done.result())
-            delete_tree(folder)
+        def settle(done: Future) -> None:
+            try:
+                result = use(done, folder)
+            except (OSError, StepError) as error:
+                sent.future.set_exception(_not_here(error) if isinstance(error, OSError) else error)
+                return
+            finally:
+                delete_tree(folder)
+            if result is not None:
+                sent.future.set_result(result)
 
-        self._local.run(replace(sent.job, workdir=folder)).when_done(compare)
+        self._local.run(replace(sent.job, workdir=folder)).when_done(settle)
 
     def _note_seconds(self, kind: StepKind, done: Future) -> None:
         if done.exception() is None:
@@ -540,6 +555,11 @@ class DaskExecutor:
 def _quietly(call: Callable[[], object]) -> None:
     with suppress(Exception):
         call()
+
+
+def _not_here(error: OSError) -> StepError:
+    """Return the error for a step that ``error`` keeps from being made, or used, on this machine."""
+    return NoRoomError(f"cannot write {error.filename2 or error.filename}: {error.strerror}")
 
 
 def _may_be_the_machine(error: GpubuildError) -> bool:

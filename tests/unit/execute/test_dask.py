@@ -1,8 +1,10 @@
 """What the executor of a cluster knows of its workers. tests/fault has builds on real clusters."""
 
 import asyncio
+import re
 import threading
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -24,6 +26,11 @@ def test_only_the_first_steps_wait_for_a_worker() -> None:
 
 def test_a_step_that_all_workers_refused_runs_here() -> None:
     assert in_child(_refused_by_all) is True
+
+
+def test_a_result_that_cannot_be_checked_here_is_an_error() -> None:
+    """And not a step without an end: Dask's thread, which makes the folder, reports nothing."""
+    assert in_child(_unchecked) == "cannot write /absent/1-…: No such file or directory"
 
 
 class Local:
@@ -58,6 +65,17 @@ def _refused_by_all() -> bool:
     ended = threading.Event()
     sent.future.when_done(lambda _: ended.set())
     return ended.wait(20)
+
+
+def _unchecked() -> str:
+    from gpubuild.execute import dask
+    from gpubuild.model.project import Execute
+
+    dask.DaskExecutor._connect = lambda self: SimpleNamespace(status="running", nthreads=dict)
+    executor = dask.DaskExecutor(Local(), Execute(verify=1), print)
+    sent = dask._Sent(SimpleNamespace(kind="outline", fingerprints={}, workdir=Path("/absent/1")), 0)
+    executor._accept(sent, SimpleNamespace())
+    return re.sub("-[0-9a-f]{32}", "-…", str(sent.future.exception(timeout=5)))
 
 
 def _waiting_steps() -> list[int]:
