@@ -11,7 +11,7 @@ from e2e.cpu_harness import Device, Module, compile_module
 from kernels.random.sums import SumKernel
 
 KERNELS = int(os.environ.get("GPUBUILD_TEST_KERNELS", "12"))  # a longer run: more
-SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "0"))
+SEED = int(os.environ.get("GPUBUILD_TEST_SEED", "4"))  # kernel 3 is one of a MB of LLVM IR
 CHIPS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 PER_MODULE = 4
 
