@@ -7,6 +7,7 @@ PTX ISA manual, section "Target ISA Notes" of each instruction.
 from __future__ import annotations
 
 import re
+from math import prod
 
 from mlir import ir
 
@@ -253,7 +254,8 @@ _ALIGNMENTS = (
     (("cp.async", "ldmatrix", "stmatrix", "nvvm.mma", "nvvm.wmma", "nvvm.wgmma"), 32),
 )
 _MBARRIER = "__mbarrier"  # upstream's name; it is no data
-_LARGE = 16  # bytes: LLVM aligns larger variables to as many and joins accesses, but its PTX does not say so
+_PIECE = 16  # bytes: LLVM aligns larger variables to as many and joins accesses, but its PTX does not say so
+_SCALARS = re.compile(r"(?:!llvm\.array<)?((?:\d+ x (?:array<)?)*)(?:i|f|bf)(\d+)>*")
 
 
 def _align_variables(module: ir.Module, state: GpuLowering) -> None:
@@ -263,15 +265,28 @@ def _align_variables(module: ir.Module, state: GpuLowering) -> None:
         if not variables:
             continue
         found = " ".join((*operation_names(kernels), state.source.text))  # the text has inline assembly
-        least = next((n for words, n in _ALIGNMENTS if any(word in found for word in words)), _LARGE)
+        least = next((n for words, n in _ALIGNMENTS if any(word in found for word in words)), 1)
         for op in variables:
             in_workgroup = (
                 "addr_space" in op.attributes and op.attributes["addr_space"].value == _WORKGROUP_SPACE
             )
-            needed = least if in_workgroup else _LARGE
+            needed = max(_alignment(str(op.attributes["global_type"].value)), least if in_workgroup else 1)
             given = op.attributes["alignment"].value if "alignment" in op.attributes else 0
             if given < needed:
                 op.attributes["alignment"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), needed)
+
+
+def _alignment(kind: str) -> int:
+    """Return the alignment of a variable of type ``kind``, in bytes.
+
+    It is that of an element where LLVM would read pieces that reach behind the end of an array.
+    """
+    found = _SCALARS.fullmatch(kind)
+    if found is None:
+        return _PIECE
+    element = max(1, (1 << (int(found[2]) - 1).bit_length()) // 8)
+    count = prod(map(int, re.findall(r"\d+", found[1])))
+    return element if count * element % _PIECE else _PIECE
 
 
 def _is_data(op: ir.Operation) -> bool:

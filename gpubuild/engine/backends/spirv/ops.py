@@ -16,7 +16,7 @@ from gpubuild.engine.backends.spirv.address_spaces import (
     parameter_variables,
 )
 from gpubuild.engine.ir import contexts
-from gpubuild.engine.ir.builder import Emitter, LlvmBuilder, replace
+from gpubuild.engine.ir.builder import Compare, Emitter, LlvmBuilder, replace
 from gpubuild.engine.ir.passes import Lowering, Pass, rewriting
 from gpubuild.engine.ir.query import (
     callee,
@@ -264,6 +264,14 @@ def _convert_by_f32(op: ir.Operation, _: Lowering) -> None:
         emit.replace(emit.value("arith.truncf", [near], kind))
 
 
+def _compare_last_bit(op: ir.Operation, _: Lowering) -> None:
+    """Truncate to i1 by a comparison: LLVM makes one operation of an extension of it, with wrong types."""
+    value, emit = op.operands[0], Emitter(op)
+    if scalar_bits(element_type(op.results[0].type)) == 1:
+        bit = emit.binary("arith.andi", value, emit.constant(1, value.type))
+        emit.replace(emit.compare(Compare.NE, bit, emit.constant(0, value.type)))
+
+
 def _erase(op: ir.Operation, _: Lowering) -> None:
     op.erase()
 
@@ -279,6 +287,7 @@ def _expand_matrices(module: ir.Module, state: GpuLowering) -> None:
 
 
 EXPAND_FLOAT_ATOMICS = rewriting("expand-float-atomics", {"memref.atomic_rmw": _expand_float_atomic})
+TRUNCATE_BY_COMPARISON = rewriting("truncate-by-comparison", {"arith.trunci": _compare_last_bit})
 _CONVERSIONS = ("arith.sitofp", "arith.uitofp", "arith.extf", "arith.truncf")
 CONVERT_BF16_BY_F32 = rewriting("convert-bf16-by-f32", dict.fromkeys(_CONVERSIONS, _convert_by_f32))
 DROP_PREFETCHES = rewriting("drop-prefetches", {"memref.prefetch": _erase, "affine.prefetch": _erase})

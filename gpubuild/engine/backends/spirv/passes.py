@@ -122,6 +122,7 @@ PASSES: tuple[Pass[SpirvLowering], ...] = (
         ),
         TO_LOOPS,
         *TO_BLOCKS,
+        ops.TRUNCATE_BY_COMPARISON,
         ops.CONVERT_BF16_BY_F32,  # behind canonicalisation, which would undo it
         upstream("expand-bf16", "builtin.module(gpu.module(arith-expand{include-bf16=true}))"),
         upstream(
