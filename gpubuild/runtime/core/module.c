@@ -173,7 +173,7 @@ static struct gb_device *current_locked(const struct gb_where *where) {
     }
     if (thread_device == NULL) {
         int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
-        thread_device = gb_vendor_is_numbered(decided->vendor) ? open_locked(wanted, where) : decided;
+        thread_device = gb_vendor_facts(decided->vendor)->numbered ? open_locked(wanted, where) : decided;
     }
     return thread_device;
 }

@@ -6,17 +6,16 @@
 
 #include <stdbool.h>
 
-/* X(ID, name, numbered), in the order in which GPUBUILD_DEVICE=auto tries them. `numbered`: its devices are called
- * name:N. A vendor without numbers has one device, which is used for every number. */
-#define GB_VENDORS(X)       \
-    X(CUDA, cuda, true)     \
-    X(HIP, hip, true)       \
-    X(OPENCL, opencl, true) \
-    X(CPU, cpu, false)
+/* X(ID, name), in the order in which GPUBUILD_DEVICE=auto tries them. */
+#define GB_VENDORS(X) \
+    X(CUDA, cuda)     \
+    X(HIP, hip)       \
+    X(OPENCL, opencl) \
+    X(CPU, cpu)
 
 enum { GB_MAX_DEVICES = 64 }; /* of a vendor */
 
-#define GB_VENDOR_ID(ID, name, numbered) GB_VENDOR_##ID,
+#define GB_VENDOR_ID(ID, name) GB_VENDOR_##ID,
 enum gb_vendor { GB_VENDORS(GB_VENDOR_ID) GB_VENDOR_UNKNOWN };
 #undef GB_VENDOR_ID
 
@@ -24,6 +23,10 @@ struct gb_device;
 struct gb_image;
 
 struct gb_vendor_facts {
+    const char *name;
+    /* Whether its devices are called name:N. A vendor without numbers has one device, which is used for every number. */
+    bool numbered;
+
     /* Open a device, or return NULL and put the reason into *why (free() it). The same number gives the same device
      * again. The first call loads the driver; module.c's lock is held. */
     struct gb_device *(*open)(int ordinal, char **why);
@@ -36,27 +39,12 @@ struct gb_vendor_facts {
     const struct gb_sparse_vendor *sparse;
 };
 
-#define GB_VENDOR_FACTS(ID, name, numbered) extern const struct gb_vendor_facts gb_##name##_vendor;
+#define GB_VENDOR_FACTS(ID, name) extern const struct gb_vendor_facts gb_##name##_vendor;
 GB_VENDORS(GB_VENDOR_FACTS)
 #undef GB_VENDOR_FACTS
 
-/* Without the facts, so that settings can be read where no vendor is linked. */
-static inline const char *gb_vendor_name(enum gb_vendor vendor) {
-#define GB_VENDOR_NAME(ID, name, numbered) #name,
-    static const char *const names[] = {GB_VENDORS(GB_VENDOR_NAME)};
-#undef GB_VENDOR_NAME
-    return names[vendor];
-}
-
-static inline bool gb_vendor_is_numbered(enum gb_vendor vendor) {
-#define GB_VENDOR_NUMBERED(ID, name, numbered) numbered,
-    static const bool all[] = {GB_VENDORS(GB_VENDOR_NUMBERED)};
-#undef GB_VENDOR_NUMBERED
-    return all[vendor];
-}
-
 static inline const struct gb_vendor_facts *gb_vendor_facts(enum gb_vendor vendor) {
-#define GB_VENDOR_TABLE(ID, name, numbered) &gb_##name##_vendor,
+#define GB_VENDOR_TABLE(ID, name) &gb_##name##_vendor,
     static const struct gb_vendor_facts *const all[] = {GB_VENDORS(GB_VENDOR_TABLE)};
 #undef GB_VENDOR_TABLE
     return all[vendor];

@@ -451,4 +451,4 @@ static struct gb_device *cpu_open(int ordinal, char **why) {
 }
 
 const struct gb_vendor_facts gb_cpu_vendor = {
-    .open = cpu_open, .recognize = gb_cpu_recognize, .sparse = &gb_cpu_sparse};
+    .name = "cpu", .open = cpu_open, .recognize = gb_cpu_recognize, .sparse = &gb_cpu_sparse};

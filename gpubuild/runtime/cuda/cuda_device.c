@@ -404,4 +404,4 @@ static const struct gb_sparselt_library sparselt = {
 static const struct gb_sparse_vendor sparse = {
     .prefix = "cusparse", .libraries = sparse_libraries, .sparselt = &sparselt};
 const struct gb_vendor_facts gb_cuda_vendor = {
-    .open = cuda_open, .recognize = gb_cuda_recognize, .sparse = &sparse};
+    .name = "cuda", .numbered = true, .open = cuda_open, .recognize = gb_cuda_recognize, .sparse = &sparse};

@@ -314,4 +314,4 @@ static const struct gb_sparselt_library sparselt = {
 static const struct gb_sparse_vendor sparse = {
     .prefix = "hipsparse", .libraries = sparse_libraries, .sparselt = &sparselt};
 const struct gb_vendor_facts gb_hip_vendor = {
-    .open = hip_open, .recognize = gb_hip_recognize, .sparse = &sparse};
+    .name = "hip", .numbered = true, .open = hip_open, .recognize = gb_hip_recognize, .sparse = &sparse};

@@ -553,4 +553,4 @@ static struct gb_device *opencl_open(int ordinal, char **why) {
 }
 
 const struct gb_vendor_facts gb_opencl_vendor = {
-    .open = opencl_open, .recognize = gb_opencl_recognize};
+    .name = "opencl", .numbered = true, .open = opencl_open, .recognize = gb_opencl_recognize};

@@ -40,4 +40,4 @@ static bool recognize(struct gb_image *image) {
 }
 
 const struct gb_vendor_facts gb_made_up_vendor = {
-    .open = open_device, .recognize = recognize};
+    .name = "made_up", .numbered = true, .open = open_device, .recognize = recognize};
