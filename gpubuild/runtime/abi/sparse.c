@@ -10,6 +10,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define VENDOR(ID, name, numbered) &gb_##name##_sparse,
+const struct gb_sparse_vendor *const gb_sparse_vendors[] = {GB_VENDORS(VENDOR)};
+#undef VENDOR
+
 static struct library {
     bool opened;
     struct gb_sparse_calls calls;
@@ -74,15 +78,15 @@ static void need(const struct call *call, const char *name, bool found) {
 /* Make the device current for calls of its library, which one thread at a time makes. */
 static void begin_on_device(struct call *call, void *stream, const char *function) {
     struct gb_device *device = gb_device_current();
-    *call = (struct call){.device = device, .vendor = gb_vendor_facts(device->vendor)->sparse, .handle = stream};
+    *call = (struct call){.device = device, .vendor = gb_sparse_vendors[device->vendor], .handle = stream};
     call->where = (struct gb_where){.device = device->name, .call = function, .location = gb_host_location()};
     call->outer = gb_enter(&call->where);
+    call->calls = call->vendor->calls;
     gb_trace("%s stream %p", function, stream);
-    if (call->vendor == NULL) {
+    if (call->calls == NULL && call->vendor->libraries == NULL) {
         gb_fatal(&call->where, "this device has no operations on sparse matrices\n"
                                "  what to do: run the program on the CPU (GPUBUILD_DEVICE=cpu)");
     }
-    call->calls = call->vendor->calls;
     if (call->calls == NULL) {
         gb_lock(&lock);
         call->before = device->calls->enter(device, &call->where);

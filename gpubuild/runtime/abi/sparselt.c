@@ -101,7 +101,7 @@ static void open_library(struct library *library, const struct gb_where *where) 
 static struct library *library_of(const struct gb_device *device, const content **handle, const struct gb_where *where) {
     struct library *library = &libraries[device->vendor];
     if (!library->opened) {
-        library->vendor = gb_vendor_facts(device->vendor)->sparse->sparselt;
+        library->vendor = gb_sparse_vendors[device->vendor]->sparselt;
         open_library(library, where);
     }
     content **own = &library->handles[device->ordinal];

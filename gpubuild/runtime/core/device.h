@@ -218,7 +218,8 @@ struct gb_sparselt_library {
 
 extern const struct gb_structured_calls gb_sparselt_calls; /* abi/sparselt.c */
 
-/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, or by a library. */
+/* How a vendor does sparse operations: by functions of its own, whose handle is the stream, by a library, or not at all
+ * (`libraries` is NULL, too). */
 struct gb_sparse_vendor {
     const struct gb_sparse_calls *calls;
     const char *prefix;           /* of the library's functions: "cusparse" */
@@ -227,5 +228,10 @@ struct gb_sparse_vendor {
     const struct gb_structured_calls *structured;
     const struct gb_sparselt_library *sparselt;
 };
+
+#define GB_SPARSE_VENDOR(ID, name, numbered) extern const struct gb_sparse_vendor gb_##name##_sparse;
+GB_VENDORS(GB_SPARSE_VENDOR)
+#undef GB_SPARSE_VENDOR
+extern const struct gb_sparse_vendor *const gb_sparse_vendors[]; /* by gb_vendor */
 
 #endif

@@ -59,7 +59,7 @@ static struct gb_device *try_vendor(enum gb_vendor vendor, int ordinal, bool loo
         }
     }
     /* A program that asks for GPU 1 runs on the CPU if there are no GPUs. */
-    struct gb_device *device = gb_vendor_facts(vendor)->open(gb_vendor_facts(vendor)->numbered ? ordinal : 0, why);
+    struct gb_device *device = gb_vendor_calls(vendor)->open(gb_vendor_is_numbered(vendor) ? ordinal : 0, why);
     for (size_t i = 0; device != NULL && i < count; i++) {
         if (gb_best_image(device, &modules[i]) == NULL) {
             char *images = gb_list_images(device, &modules[i]);
@@ -94,7 +94,7 @@ struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct
                      "this program cannot run on the device that GPUBUILD_DEVICE asks for (%s): %s%s\n"
                      "  what to do: install the device's driver, add a target for the device to targets.yaml and rebuild, "
                      "or unset GPUBUILD_DEVICE",
-                     gb_vendor_facts(vendor)->name, why, list_all(modules, count));
+                     gb_vendor_name(vendor), why, list_all(modules, count));
         }
         gb_trace("device %s, as GPUBUILD_DEVICE says", device->name);
         return device;
@@ -108,8 +108,8 @@ struct gb_device *gb_choose_device(int ordinal, bool program_chose, const struct
             free(reasons);
             return device;
         }
-        gb_trace("not %s: %s", gb_vendor_facts(vendor)->name, why);
-        append(&reasons, gb_text("\n  not %s: %s", gb_vendor_facts(vendor)->name, why));
+        gb_trace("not %s: %s", gb_vendor_name(vendor), why);
+        append(&reasons, gb_text("\n  not %s: %s", gb_vendor_name(vendor), why));
         free(why);
     }
     gb_fatal(where,

@@ -33,12 +33,11 @@ static bool parse_device(const char *text) {
         return true;
     }
     for (enum gb_vendor vendor = 0; vendor != GB_VENDOR_UNKNOWN; vendor++) {
-        const struct gb_vendor_facts *facts = gb_vendor_facts(vendor);
-        size_t length = strlen(facts->name);
-        if (strncmp(text, facts->name, length) == 0) {
+        size_t length = strlen(gb_vendor_name(vendor));
+        if (strncmp(text, gb_vendor_name(vendor), length) == 0) {
             settings.vendor = vendor;
             return text[length] == '\0' ||
-                   (facts->numbered && text[length] == ':' &&
+                   (gb_vendor_is_numbered(vendor) && text[length] == ':' &&
                     parse_number(text + length + 1, 0, GB_MAX_DEVICES - 1, &settings.ordinal));
         }
     }
@@ -48,9 +47,9 @@ static bool parse_device(const char *text) {
 static _Noreturn void refuse_device(const char *text) {
     char *allowed = gb_text("auto");
     for (enum gb_vendor vendor = 0; vendor != GB_VENDOR_UNKNOWN; vendor++) {
-        const char *name = gb_vendor_facts(vendor)->name;
-        allowed = gb_vendor_facts(vendor)->numbered ? gb_text("%s, %s, %s:N", allowed, name, name)
-                                                    : gb_text("%s, %s", allowed, name);
+        const char *name = gb_vendor_name(vendor);
+        allowed = gb_vendor_is_numbered(vendor) ? gb_text("%s, %s, %s:N", allowed, name, name)
+                                                : gb_text("%s, %s", allowed, name);
     }
     gb_fatal(NULL, "GPUBUILD_DEVICE=%s: not a device; allowed are %s (N from 0 to %d)", text, allowed, GB_MAX_DEVICES - 1);
 }

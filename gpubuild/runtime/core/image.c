@@ -78,7 +78,7 @@ void gb_image_find_chip(struct gb_image *image, const char *marker, size_t skipp
 static void recognize(struct gb_image *image) {
     image->format = "unknown format";
     image->vendor = 0;
-    while (image->vendor != GB_VENDOR_UNKNOWN && !gb_vendor_facts(image->vendor)->recognize(image)) {
+    while (image->vendor != GB_VENDOR_UNKNOWN && !gb_vendor_calls(image->vendor)->recognize(image)) {
         image->vendor++;
     }
 }

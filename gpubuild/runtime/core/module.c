@@ -157,7 +157,7 @@ static struct gb_device *decide_locked(const struct gb_where *where) {
 static struct gb_device *open_locked(int ordinal, const struct gb_where *where) {
     if (devices[ordinal] == NULL) {
         char *why = NULL;
-        devices[ordinal] = gb_vendor_facts(decided->vendor)->open(ordinal, &why);
+        devices[ordinal] = gb_vendor_calls(decided->vendor)->open(ordinal, &why);
         if (devices[ordinal] == NULL) {
             gb_fatal(where, "device %d, which the program or GPUBUILD_DEVICE asks for, cannot be used: %s", ordinal, why);
         }
@@ -173,7 +173,7 @@ static struct gb_device *current_locked(const struct gb_where *where) {
     }
     if (thread_device == NULL) {
         int wanted = thread_ordinal >= 0 ? thread_ordinal : gb_settings()->ordinal;
-        thread_device = gb_vendor_facts(decided->vendor)->numbered ? open_locked(wanted, where) : decided;
+        thread_device = gb_vendor_is_numbered(decided->vendor) ? open_locked(wanted, where) : decided;
     }
     return thread_device;
 }

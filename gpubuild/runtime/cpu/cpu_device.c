@@ -450,5 +450,4 @@ static struct gb_device *cpu_open(int ordinal, char **why) {
     return &device;
 }
 
-const struct gb_vendor_facts gb_cpu_vendor = {
-    .name = "cpu", .open = cpu_open, .recognize = gb_cpu_recognize, .sparse = &gb_cpu_sparse};
+const struct gb_vendor_calls gb_cpu_vendor = {.open = cpu_open, .recognize = gb_cpu_recognize};

@@ -44,10 +44,6 @@ void gb_cpu_note_host_memory(void *address, size_t bytes);
 /* From now on, memory counts as allocated until the kernels that were submitted before it was freed have run. */
 void gb_cpu_keep_freed_memory(void);
 
-/* ---- cpu_sparse.c ---- */
-
-extern const struct gb_sparse_vendor gb_cpu_sparse;
-
 /* ---- cpu_launch.c ---- */
 
 /* Fatal when a size is out of range or the number of parameters is wrong. */

@@ -401,7 +401,6 @@ static const char *const sparse_libraries[] = {"libcusparse.so.12", "libcusparse
 static const char *const sparselt_libraries[] = {"libcusparseLt.so.0", "libcusparseLt.so", NULL};
 static const struct gb_sparselt_library sparselt = {
     .prefix = "cusparseLt", .libraries = sparselt_libraries, .compute_i32 = 0, .oldest = 600};
-static const struct gb_sparse_vendor sparse = {
+const struct gb_sparse_vendor gb_cuda_sparse = {
     .prefix = "cusparse", .libraries = sparse_libraries, .sparselt = &sparselt};
-const struct gb_vendor_facts gb_cuda_vendor = {
-    .name = "cuda", .numbered = true, .open = cuda_open, .recognize = gb_cuda_recognize, .sparse = &sparse};
+const struct gb_vendor_calls gb_cuda_vendor = {.open = cuda_open, .recognize = gb_cuda_recognize};

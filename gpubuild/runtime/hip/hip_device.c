@@ -311,7 +311,6 @@ static const char *const sparse_libraries[] = {"libhipsparse.so", "libhipsparse.
 static const char *const sparselt_libraries[] = {"libhipsparselt.so.0", "libhipsparselt.so", NULL};
 static const struct gb_sparselt_library sparselt = {
     .prefix = "hipsparseLt", .libraries = sparselt_libraries, .compute_i32 = 1, .oldest = 0};
-static const struct gb_sparse_vendor sparse = {
+const struct gb_sparse_vendor gb_hip_sparse = {
     .prefix = "hipsparse", .libraries = sparse_libraries, .sparselt = &sparselt};
-const struct gb_vendor_facts gb_hip_vendor = {
-    .name = "hip", .numbered = true, .open = hip_open, .recognize = gb_hip_recognize, .sparse = &sparse};
+const struct gb_vendor_calls gb_hip_vendor = {.open = hip_open, .recognize = gb_hip_recognize};

@@ -552,5 +552,5 @@ static struct gb_device *opencl_open(int ordinal, char **why) {
     return &device->base;
 }
 
-const struct gb_vendor_facts gb_opencl_vendor = {
-    .name = "opencl", .numbered = true, .open = opencl_open, .recognize = gb_opencl_recognize};
+const struct gb_sparse_vendor gb_opencl_sparse = {.prefix = "none"};
+const struct gb_vendor_calls gb_opencl_vendor = {.open = opencl_open, .recognize = gb_opencl_recognize};

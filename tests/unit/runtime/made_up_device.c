@@ -39,5 +39,5 @@ static bool recognize(struct gb_image *image) {
     return true;
 }
 
-const struct gb_vendor_facts gb_made_up_vendor = {
-    .name = "made_up", .numbered = true, .open = open_device, .recognize = recognize};
+const struct gb_vendor_calls gb_made_up_vendor = {.open = open_device, .recognize = recognize};
+const struct gb_sparse_vendor gb_made_up_sparse = {.prefix = "madeupsparse"};

@@ -207,7 +207,7 @@ def test_without_drivers_the_cpu_is_used(runtime: Runtime, variables: dict[str, 
 
 
 HERE = Path(__file__).parent
-FIRST = "    X(CUDA, cuda)     \\\n"
+FIRST = "    X(CUDA, cuda, true) \\\n"
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def with_vendor(built_runtime: Runtime, tmp_path_factory: pytest.TempPathFactory
     registry = root / "core" / "vendors.h"
     text = registry.read_text()
     assert FIRST in text
-    registry.write_text(text.replace(FIRST, FIRST + "    X(MADE_UP, made_up) \\\n"))
+    registry.write_text(text.replace(FIRST, FIRST + "    X(MADE_UP, made_up, true) \\\n"))
     library = folder / "libgpubuild_rt.so"
     flags = [flag for flag in FLAGS if not flag.startswith("-I")]
     subprocess.run(
