@@ -24,6 +24,15 @@ gpu.module @k {
     }
     gpu.return
   }
+  // The divisor is one of several results.
+  gpu.func @sized(%a: memref<?x?xf32>, %v: f32) kernel {
+    %i = gpu.global_id x
+    %b, %offset, %sizes:2, %strides:2 = memref.extract_strided_metadata %a
+      : memref<?x?xf32> -> memref<f32>, index, index, index, index, index
+    %row = arith.divui %i, %sizes#1 : index
+    memref.store %v, %a[%row, %i] : memref<?x?xf32>
+    gpu.return
+  }
   // Not where the divisor is small or loaded, where x is not in the dividend alone,
   // where work-items have private memory, or where they meet.
   gpu.func @others(%c: memref<?xindex>, %n: index) kernel {
@@ -116,6 +125,12 @@ gpu.module @k {
 // CHECK: memref.store %arg1, %arg0{{.}}[[ROW]], {{%.+}}]
 // CHECK: } else {
 // CHECK: arith.divui
+// CHECK-LABEL: gpu.func @sized.workgroup
+// CHECK: memref.extract_strided_metadata
+// CHECK: %offset{{.*}}, [[OF:%sizes[_0-9]*]]:2, {{%.+}}:2 = memref.extract_strided_metadata %arg0
+// CHECK: arith.cmpi sge, [[OF]]#1, %c16
+// CHECK: scf.while
+// CHECK: arith.divui {{%.+}}, [[OF]]#1
 // CHECK-LABEL: gpu.func @others.workgroup
 // CHECK-NOT: scf.while
 // CHECK-LABEL: gpu.func @keeps

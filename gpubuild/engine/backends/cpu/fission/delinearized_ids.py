@@ -305,4 +305,5 @@ def _at(value: ir.Value, x: ir.Value, emit: Emitter) -> ir.Value:
     if op.name == "gpu.global_id":
         before = emit.binary("arith.muli", emit.dimension("block_id", "x"), emit.dimension("block_dim", "x"))
         return emit.binary("arith.addi", before, x)
-    return copy_with(op, [_at(operand, x, emit) for operand in op.operands], emit).results[0]
+    copy = copy_with(op, [_at(operand, x, emit) for operand in op.operands], emit)
+    return copy.results[list(op.results).index(value)]
