@@ -47,9 +47,9 @@ gpu.module @k {
 
 // CHECK-LABEL: gpu.func @rows.workgroup
 // CHECK: [[FIRST:%.+]] = arith.muli %block_id_y, {{%block_dim_y.*}} : index
-// CHECK: [[ROW:%.+]] = gpu.thread_id  y
 // CHECK: scf.for [[I:%.+]] = [[FIRST]] to %arg1 step {{%.+}} {
 // CHECK-NEXT: gpu.barrier
+// CHECK-NEXT: [[ROW:%.+]] = gpu.thread_id  y
 // CHECK-NEXT: [[AT:%.+]] = arith.addi [[I]], [[ROW]] : index
 // CHECK-NEXT: [[IN:%.+]] = arith.cmpi slt, [[AT]], %arg1 : index
 // CHECK-NEXT: scf.if [[IN]] {

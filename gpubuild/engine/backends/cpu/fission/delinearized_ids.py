@@ -10,13 +10,15 @@ In a kernel that is one loop in steps of the grid, this is done in each iteratio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, partial, reduce
 
 from mlir import ir
 
+from gpubuild.engine.backends.cpu.fission.grid_loops import run_together
 from gpubuild.engine.backends.cpu.fission.item_code import copy_with
-from gpubuild.engine.backends.cpu.fission.item_loops import for_loop, if_op, if_then
+from gpubuild.engine.backends.cpu.fission.item_loops import if_op, if_then
+from gpubuild.engine.backends.cpu.fission.loop_interchange import CASTS, sources_of
 from gpubuild.engine.backends.cpu.fission.uniformity import (
     GROUP_IDS,
     ITEM_IDS,
@@ -35,7 +37,6 @@ from gpubuild.engine.ir.query import attributions, constant_integer, defining_op
 _QUOTIENTS = frozenset({"arith.divsi", "arith.divui", "arith.floordivsi"})
 _REMAINDERS = frozenset({"arith.remsi", "arith.remui"})
 _UNSIGNED = frozenset({"arith.divui", "arith.remui"})
-_CASTS = frozenset({"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "arith.trunci"})
 _DIALECTS = frozenset({"arith", "cf", "complex", "index", "math", "memref", "scf", "ub", "vector"})
 _MOVABLE = POSITIONS | GROUP_IDS | {"gpu.func", "gpu.printf", "gpu.return"}
 _LEAST_BITS, _MOST_BITS = 32, 64  # of integers: narrower ones could overflow twice in a workgroup
@@ -83,7 +84,9 @@ def _grid_loop(function: ir.Operation) -> ir.Operation | None:
         return None
     sources = _Sources(entry)
     lower, *bounds = loop.operands
-    is_whole = isinstance(lower.type, ir.IndexType) and not any(op.name in _CASTS for op in _chain(lower))
+    # A narrower integer could overflow between the work-items.
+    is_whole = not any(op.name in CASTS for op in sources_of(lower, CASTS | {"arith.addi"}))
+    is_whole = is_whole and isinstance(lower.type, ir.IndexType)
     return loop if is_whole and sources.x_plus(lower) and all(map(sources.shared, bounds)) else None
 
 
@@ -92,37 +95,18 @@ def _is_value(op: ir.Operation) -> bool:
     return op.name in POSITIONS or (is_pure(op) and not _may_trap(op))
 
 
-def _chain(value: ir.Value) -> Iterator[ir.Operation]:
-    """Return the sums and casts of which ``value`` is the result."""
-    op = defining_op(value)
-    if op is not None and (op.name in _CASTS or op.name == "arith.addi"):
-        yield op
-        for operand in op.operands:
-            yield from _chain(operand)
-
-
 def _open(entry: ir.Block, loop: ir.Operation) -> ir.Block:
     """Let all work-items run an iteration of ``loop`` together, with all code of the kernel inside.
 
     Returns the body. Its counter is that of the first work-item.
     """
     shared = _Sources(entry).shared
-    emit = Emitter(loop)
-    lower, upper, step = loop.operands
     own = [op for op in body_operations(entry) if op != loop and not all(map(shared, op.results))]
-    body = for_loop(emit, _at(lower, emit.constant(0), emit), upper, step).regions[0].blocks[0]
-    end = terminator(body)
-    inside = Emitter(end)
-    inside.op("gpu.barrier", [], [])
+    emit = Emitter(loop)
+    body = run_together(loop, _at(loop.operands[0], emit.constant(0), emit), "x")
+    _, first, *_ = body.operations
     for op in own:
-        op.move_before(end)
-    counter = inside.binary("arith.addi", body.arguments[0], inside.dimension("thread_id", "x"))
-    checked = if_then(inside, inside.compare(Compare.SLT, counter, upper))
-    old = loop.regions[0].blocks[0]
-    old.arguments[0].replace_all_uses_with(counter)
-    for op in body_operations(old):
-        op.move_before(checked)
-    loop.erase()
+        op.move_before(first.operation)
     return body
 
 
@@ -158,7 +142,7 @@ class _Sources:
             return True
         if op is None or not _LEAST_BITS <= scalar_bits(value.type) <= _MOST_BITS:
             return False
-        if op.name in _CASTS:
+        if op.name in CASTS:
             return self.x_plus(op.operands[0])
         if op.name != "arith.addi":
             return is_id(op, "x")

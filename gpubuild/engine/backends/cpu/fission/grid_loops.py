@@ -51,20 +51,27 @@ def _begins_at_row(op: ir.Operation) -> bool:
 
 def _rewrite(op: ir.Operation) -> None:
     emit, own = Emitter(op), op.operands[0].owner.operation
-    upper, step = list(op.operands)[1:3]
     axis = axis_of(own)
     first = emit.constant(0)
     if own.name == "gpu.global_id":
         first = emit.binary("arith.muli", *(emit.dimension(name, axis) for name in ("block_id", "block_dim")))
-    row = emit.dimension("thread_id", axis)
-    loop = for_loop(emit, first, upper, step)
-    body = loop.regions[0].blocks[0]
+    run_together(op, first, axis)
+
+
+def run_together(loop: ir.Operation, first: ir.Value, axis: str) -> ir.Block:
+    """Let all work-items run an iteration of ``loop`` at once. It begins at ``first`` plus their place.
+
+    Returns the body of the loop that replaces it: a barrier, then the work of those below the upper bound.
+    """
+    _, upper, step = loop.operands
+    body = for_loop(Emitter(loop), first, upper, step).regions[0].blocks[0]
     inside = Emitter(terminator(body))
     inside.op("gpu.barrier", [], [])
-    counter = inside.binary("arith.addi", body.arguments[0], row)
+    counter = inside.binary("arith.addi", body.arguments[0], inside.dimension("thread_id", axis))
     end = if_then(inside, inside.compare(Compare.SLT, counter, upper))
-    old = op.regions[0].blocks[0]
+    old = loop.regions[0].blocks[0]
     old.arguments[0].replace_all_uses_with(counter)
-    for inner in body_operations(old):
-        inner.move_before(end)
-    op.erase()
+    for op in body_operations(old):
+        op.move_before(end)
+    loop.erase()
+    return body

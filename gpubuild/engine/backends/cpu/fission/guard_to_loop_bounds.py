@@ -122,10 +122,8 @@ class BoundsChecks:
                 in_row = row.compare(Compare.ULT, x, width)
                 lower = row.binary("arith.maxsi", lower, row.select(in_row, x, width))
                 upper = row.binary("arith.minsi", upper, row.select(in_row, _next(row, x, one), zero))
-                if not self._interchange.may_jump(
-                    term.growing
-                ):  # then no other work-item of the row has the same
-                    continue
+                if not self._interchange.may_jump(term.growing):
+                    continue  # no other work-item of the row has the same
             else:
                 below = _INVERSE.get(term.predicate, term.predicate)
                 count = count_below(row, below, (start, stop, bound), width)

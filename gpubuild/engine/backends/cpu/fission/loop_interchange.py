@@ -230,7 +230,7 @@ class Interchange:
             op.name in CASTS
             and scalar_bits(op.operands[0].type) < scalar_bits(op.results[0].type)
             and not self.uniform(op.results[0])
-            for op in _sources(value, CASTS | _SUMS.keys())
+            for op in sources_of(value, CASTS | _SUMS.keys())
         )
 
     def _jumps(self, value: ir.Value) -> bool:
@@ -346,7 +346,7 @@ def _before_extension(index: ir.Value) -> ir.Value:
     return index
 
 
-def _sources(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
+def sources_of(value: ir.Value, through: Set[str]) -> Iterator[ir.Operation]:
     """Return the ops named in ``through`` that ``value`` is computed by, each once."""
     pending, seen = [value], set()
     while pending:
@@ -391,7 +391,7 @@ def _is_cheap(op: ir.Operation) -> bool:
 
 def _follows(value: ir.Value, counter: ir.Value) -> bool:
     """Return whether ``value`` is ``counter`` plus something."""
-    sums = _sources(value, CASTS | {"arith.addi"})
+    sums = sources_of(value, CASTS | {"arith.addi"})
     return value == counter or any(operand == counter for op in sums for operand in op.operands)
 
 
