@@ -1,4 +1,4 @@
-"""``gpubuild build``: bring programs up to date. ``gpubuild check``: read and verify, and compile nothing."""
+"""``gpubuild build``: bring programs up to date."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from gpubuild import environment
 from gpubuild.cli.console import Console, closing_lines, labelled
-from gpubuild.cli.options import build_request, load, variant_of
-from gpubuild.cli.progress import PlainView, make_view, summary_line
+from gpubuild.cli.options import build_request, variant_of
+from gpubuild.cli.progress import make_view, summary_line
 from gpubuild.errors import EXIT_STEP_FAILED, GpubuildError, InterruptedBuildError, UsageError
 from gpubuild.model.project import Project
 from gpubuild.model.result import FIRST_BUILD, BuildReport, Status
 from gpubuild.model.step import StepKind
 from gpubuild.support.frozen import frozen, replace
-from gpubuild.support.text import counted, shown_path
+from gpubuild.support.text import shown_path
 from gpubuild.targets.registry import vendor
 
 
@@ -182,46 +182,3 @@ def _made(report: BuildReport) -> str:
     files = [shown_path(path) for path in report.executables.values()]
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     return f" → {', '.join(files[:3])}{more}" if files else ""
-
-
-def check(options: argparse.Namespace) -> int:
-    """Run ``gpubuild check``: 0 if no error was found, else the exit code that a build would have."""
-    from gpubuild.build.opening import open_builder
-
-    console: Console = options.console
-    project = load(options)
-    request = build_request(options, project.root, jobs=options.jobs, keep_going=True, dry_run=True)
-    with (
-        PlainView(console, to_err=True, explain=False, listed=()) as view,
-        open_builder(project, options.settings, request, view, threads=False) as builder,
-    ):
-        report = builder.build()
-    for warning in (*report.advice, *report.warnings):
-        console.warning(warning)
-    programs = request.programs or tuple(project.programs)
-    if options.json:
-        from gpubuild.cli.json_document import build_document, dump
-
-        console.print(dump(build_document(report, programs, shown_path)))
-    elif not console.quiet:
-        console.print(_found(report, len(programs)))
-    return exit_code(report)
-
-
-def _found(report: BuildReport, programs: int) -> str:
-    """Return ``1 program, 1 gpu.module, 4 targets, 11 steps: no errors``, or the number of errors."""
-    errors = sum(step.error is not None for step in report.steps)
-    if errors:
-        return counted(errors, "error")  # what else there is cannot be known
-    modules = {(step.program, step.module) for step in report.steps if step.module}
-    targets = {step.target for step in report.steps if step.target}
-    found = ", ".join(
-        counted(count, noun)
-        for count, noun in (
-            (programs, "program"),
-            (len(modules), "gpu.module"),
-            (len(targets), "target"),
-            (len(report.steps), "step"),
-        )
-    )
-    return f"{found}: no errors"

@@ -360,10 +360,7 @@ def _compile(commands: argparse._SubParsersAction[Parser]) -> None:
 
 def _check(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(
-        commands,
-        "check",
-        "read and verify the project and its sources, and compile nothing",
-        handler="gpubuild.cli.build:check",
+        commands, "check", "read and verify the project and its sources, and compile nothing"
     )
     _add_programs(parser, "what to check")
     add_options(parser, *PROJECT, "jobs", "targets", "json", "message_format")
